@@ -1,0 +1,250 @@
+"""ElasticJob: what the user wants, and how far it has come.
+
+Spec fields are DLRover's plus ``minReplicas``/``maxReplicas``. Absent is not the same as zero: it means "the Brain
+decides". Fields that DLRover declares and Convoy doesn't honour yet are refused by name rather than ignored.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from convoy.core.api import names, quantity
+from convoy.core.api.errors import InvalidQuantity
+from convoy.core.api.meta import Condition, Manifest, Model, ObjectMeta, OpenModel, Resource
+
+
+class Strategy(StrEnum):
+    """How the processes of a job exchange what they learn."""
+
+    ALLREDUCE = "AllreduceStrategy"
+    PARAMETER_SERVER = "ParameterServerStrategy"
+
+
+class OptimizeMode(StrEnum):
+    """Who chooses the job's size."""
+
+    MANUAL = "manual"
+    SINGLE_JOB = "single-job"
+    CLUSTER = "cluster"
+
+
+class Phase(StrEnum):
+    """status.phase, with DLRover's values."""
+
+    CREATED = "Created"
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SCALING = "Scaling"
+    RESTARTING = "Restarting"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing follows."""
+        return self in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+def _quantity(value: Any) -> str:
+    try:
+        quantity.parse(value)
+    except InvalidQuantity as error:
+        raise ValueError(str(error)) from None
+    return str(value)
+
+
+Quantity = Annotated[str, BeforeValidator(_quantity)]
+
+
+class ResourceRequirements(OpenModel):
+    """resources of a container."""
+
+    requests: dict[str, Quantity] = Field(default_factory=dict)
+    limits: dict[str, Quantity] = Field(default_factory=dict)
+
+    def cores(self) -> float | None:
+        """Return the CPU allotted (the limit, else the request); None where the user said nothing."""
+        value = self.limits.get("cpu", self.requests.get("cpu"))
+        return None if value is None else quantity.cores(value)
+
+    def memory(self) -> int | None:
+        """Return the bytes allotted; None where the user said nothing."""
+        value = self.limits.get("memory", self.requests.get("memory"))
+        return None if value is None else quantity.count(value)
+
+
+class EnvVar(OpenModel):
+    """One environment variable of a container."""
+
+    name: str
+    value: str | None = None
+
+
+class Container(OpenModel):
+    """One container of a pod template; what Convoy doesn't read is kept."""
+
+    name: str
+    image: str | None = None
+    command: list[str] | None = None
+    args: list[str] | None = None
+    working_dir: str | None = None
+    env: list[EnvVar] = Field(default_factory=list)
+    resources: ResourceRequirements = Field(default_factory=ResourceRequirements)
+
+
+class PodSpec(OpenModel):
+    """spec of a pod template."""
+
+    containers: list[Container] = Field(min_length=1)
+    restart_policy: str | None = None
+
+
+class TemplateMeta(OpenModel):
+    """metadata of a pod template."""
+
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class PodTemplate(OpenModel):
+    """A pod template."""
+
+    metadata: TemplateMeta = Field(default_factory=TemplateMeta)
+    spec: PodSpec
+
+    def main(self) -> Container:
+        """Return the container that trains: the only one, or the one named ``main``, else the first."""
+        return next((one for one in self.spec.containers if one.name == "main"), self.spec.containers[0])
+
+
+class Range(NamedTuple):
+    """Fewest and most nodes of a role."""
+
+    fewest: int
+    most: int
+
+
+class ReplicaSpec(Model):
+    """One role of a job."""
+
+    replicas: int | None = Field(default=None, ge=0, le=100_000)
+    min_replicas: int | None = Field(default=None, ge=0, le=100_000)
+    max_replicas: int | None = Field(default=None, ge=0, le=100_000)
+    template: PodTemplate
+    restart_policy: Literal["Always", "OnFailure", "Never"] | None = None
+    restart_count: int | None = Field(default=None, ge=0, le=1000, description="Relaunches of a node; absent: 3.")
+    auto_scale: bool | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ReplicaSpec:
+        if self.min_replicas is not None and self.max_replicas is not None and self.min_replicas > self.max_replicas:
+            raise ValueError(f"minReplicas {self.min_replicas} is more than maxReplicas {self.max_replicas}")
+        if self.replicas is not None and self.max_replicas is not None and self.replicas > self.max_replicas:
+            raise ValueError(f"replicas {self.replicas} is more than maxReplicas {self.max_replicas}")
+        if self.replicas is not None and self.min_replicas is not None and self.replicas < self.min_replicas:
+            raise ValueError(f"replicas {self.replicas} is less than minReplicas {self.min_replicas}")
+        return self
+
+    def range(self, launcher: Range | None = None) -> Range:
+        """Return the role's range: from the spec, else the launcher's ``--nnodes``, else ``replicas`` for both."""
+        fallback = launcher or Range(self.replicas or 1, self.replicas or 1)
+        fewest = self.min_replicas if self.min_replicas is not None else min(fallback.fewest, self.replicas or 1)
+        most = self.max_replicas if self.max_replicas is not None else max(fallback.most, self.replicas or 0)
+        return Range(fewest, max(most, fewest))
+
+
+class JobSpec(Model):
+    """spec of an ElasticJob."""
+
+    distribution_strategy: Strategy
+    optimize_mode: OptimizeMode | None = None
+    brain_service: str | None = Field(default=None, description="host:port of the Brain; absent: the operator's.")
+    resource_limits: dict[str, Quantity] | None = Field(default=None, description="What the whole job may hold.")
+    replica_specs: dict[str, ReplicaSpec] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _roles(self) -> JobSpec:
+        known = (*names.NODE_ROLES, names.MASTER)
+        for role in self.replica_specs:
+            if role not in known:
+                raise ValueError(f"replicaSpecs.{role}: no such role; expected one of {', '.join(known)}")
+        if names.WORKER not in self.replica_specs:
+            raise ValueError("replicaSpecs.worker is required, and is absent")
+        return self
+
+    @property
+    def mode(self) -> OptimizeMode:
+        """How the job is sized; DLRover's default where absent."""
+        return self.optimize_mode or OptimizeMode.SINGLE_JOB
+
+
+class ReplicaStatus(Model):
+    """How many pods of a role are in which state."""
+
+    initial: int = 0
+    pending: int = 0
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class MasterStatus(Model):
+    """The job's master, as it says itself; ``epoch`` is taken by compare-and-swap and only grows."""
+
+    epoch: int = 0
+    pod: str | None = None
+
+
+class TrainingStatus(Model):
+    """What the master says of the training; ``state`` is the job's outcome once it is Succeeded or Failed."""
+
+    state: Literal["Waiting", "Running", "Succeeded", "Failed"] = "Waiting"
+    reason: str | None = None
+    message: str | None = None
+    nodes: int | None = None
+    round: int | None = None
+    step: int | None = None
+    samples_per_second: float | None = None
+    restarts: int | None = Field(default=None, description="Restarts of worker processes in place, counted.")
+    relaunches: int | None = Field(default=None, description="Nodes that were replaced.")
+
+
+class JobStatus(Model):
+    """status of an ElasticJob. The operator writes all but ``master`` and ``training``, which are the master's."""
+
+    phase: Phase | None = None
+    observed_generation: int | None = None
+    conditions: list[Condition] = Field(default_factory=list)
+    replica_statuses: dict[str, ReplicaStatus] = Field(default_factory=dict)
+    start_time: datetime | None = None
+    completion_time: datetime | None = None
+    scale_plan: str | None = Field(default=None, description="Name of the last scale plan carried out.")
+    master: MasterStatus = Field(default_factory=MasterStatus)
+    training: TrainingStatus = Field(default_factory=TrainingStatus)
+
+
+class ElasticJob(Resource):
+    """A training job whose size and processes change while it runs."""
+
+    KIND: ClassVar[str] = "ElasticJob"
+    API_VERSION: ClassVar[str] = names.API_VERSION
+
+    api_version: Literal["elastic.iml.github.io/v1alpha1"] = "elastic.iml.github.io/v1alpha1"
+    kind: Literal["ElasticJob"] = "ElasticJob"
+    metadata: ObjectMeta
+    spec: JobSpec
+    status: JobStatus = Field(default_factory=JobStatus)
+
+    def key(self) -> tuple[str, str]:
+        """Return (namespace, name)."""
+        return self.metadata.namespace, self.metadata.name
+
+
+def container_manifest(template: PodTemplate) -> Manifest:
+    """Return the training container of a template as JSON."""
+    return template.main().to_json()

@@ -1,0 +1,160 @@
+"""What all objects share: metadata, owner references, conditions, and how a manifest becomes a typed object.
+
+An object travels as a manifest (plain JSON: ``dict[str, Any]``) and is read where it is used as a pydantic model of
+this package. Absent stays absent: a field that the user left out is None here and isn't written back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from convoy.core.api.errors import InvalidManifest
+
+Manifest = dict[str, Any]
+"""An object as JSON: apiVersion, kind, metadata, and what its kind holds."""
+
+
+class Model(BaseModel):
+    """Base of API models: camelCase on the wire, unknown fields refused by name."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+    def to_json(self) -> Manifest:
+        """Return the wire form without what is absent."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class OpenModel(Model):
+    """An API model of which Convoy reads a part; the rest is kept as it is."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+
+
+class OwnerReference(OpenModel):
+    """Who is deleted before this object is."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(OpenModel):
+    """metadata of an object."""
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    resource_version: str | None = None
+    generation: int | None = None
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+    owner_references: list[OwnerReference] = Field(default_factory=list)
+
+
+class Condition(Model):
+    """One metav1.Condition; ``reason`` is stable CamelCase."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str = ""
+    last_transition_time: datetime | None = None
+    observed_generation: int | None = None
+
+
+def set_condition(conditions: Iterable[Condition], new: Condition, now: datetime) -> list[Condition]:
+    """Return the conditions with ``new`` in the place of its type; the time moves only when the status does."""
+    kept = [condition for condition in conditions if condition.type != new.type]
+    old = next((condition for condition in conditions if condition.type == new.type), None)
+    unchanged = old is not None and old.status == new.status and old.last_transition_time is not None
+    since = old.last_transition_time if old is not None and unchanged else now
+    return [*kept, new.model_copy(update={"last_transition_time": since})]
+
+
+def condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
+    """Return the condition of that type, if it is there."""
+    return next((item for item in conditions if item.type == type_), None)
+
+
+class Resource(Model):
+    """Base of the kinds that Convoy defines: ``from_manifest`` and ``to_manifest`` are the edge."""
+
+    KIND: ClassVar[str]
+    API_VERSION: ClassVar[str]
+
+    api_version: str
+    kind: str
+    metadata: ObjectMeta
+
+    @classmethod
+    def from_manifest(cls, manifest: Manifest) -> Self:
+        """Read a manifest.
+
+        Raises:
+            InvalidManifest: with the path of the first wrong field, its value and what was expected.
+        """
+        return validate(cls, manifest)
+
+    def to_manifest(self) -> Manifest:
+        """Return the wire form without what is absent."""
+        return self.to_json()
+
+    def owner_reference(self) -> Manifest:
+        """Return the reference with which what this object owns names it."""
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": self.metadata.name,
+            "uid": self.metadata.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def validate(model: type[_M], value: Any, at: str = "") -> _M:
+    """Return ``value`` as ``model``.
+
+    Raises:
+        InvalidManifest: the first wrong field, with its path below ``at``.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        path = ".".join(part for part in (at, *map(str, first["loc"])) if part)
+        raise InvalidManifest(path, _explain(first, model)) from None
+
+
+def _explain(error: Any, model: type[BaseModel]) -> str:
+    given = error.get("input")
+    shown = repr(given) if not isinstance(given, dict | list) else f"a {type(given).__name__}"
+    match error["type"]:
+        case "extra_forbidden":
+            return f"no such field (value {shown}); see `convoy submit --help` for the fields of an ElasticJob"
+        case "missing":
+            return "is required, and is absent"
+        case "value_error":
+            return str(error["ctx"]["error"])
+        case _:
+            return f"{error['msg']}, not {shown}"
+
+
+def timestamp(moment: datetime | None = None) -> str:
+    """Return a moment (default: now) as Kubernetes writes it, in UTC with microseconds."""
+    return (moment or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,106 @@
+"""Names, labels, environment variables and annotations: DLRover's where users' scripts count on them.
+
+A pod's name follows from (job, role, id), a service's from (job, role, rank): running an action twice meets the
+same name and does nothing more.
+"""
+
+from __future__ import annotations
+
+GROUP = "elastic.iml.github.io"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+# Roles (keys of spec.replicaSpecs).
+WORKER = "worker"
+PS = "ps"
+CHIEF = "chief"
+EVALUATOR = "evaluator"
+MASTER = "dlrover-master"
+NODE_ROLES = (WORKER, PS, CHIEF, EVALUATOR)
+
+# Labels on pods and services.
+LABEL_APP_NAME = "app.kubernetes.io/name"
+APP_NAME = "elasticjob"
+LABEL_APP = "app"
+LABEL_JOB = "elasticjob.dlrover/name"
+LABEL_ROLE = "elasticjob.dlrover/replica-type"
+LABEL_ID = "elasticjob.dlrover/replica-index"
+LABEL_RANK = "elasticjob.dlrover/rank-index"
+LABEL_RELAUNCHES = "elasticjob.dlrover/relaunch-count"
+LABEL_SCALE_TYPE = "scale-type"
+SCALE_AUTO = "auto"
+SCALE_MANUAL = "manual"
+
+# Annotations of ours.
+ANNOTATION_WORKING_DIRECTORY = "convoy/working-directory"
+"""Directory in which one machine runs the job's pods: where `convoy submit --local` found the manifest."""
+ANNOTATION_PIN = "convoy/pin"
+"""``"true"``: the Brain recommends for this job, but nothing is carried out."""
+
+# Ports.
+MASTER_PORT = 50001
+WORKER_PORT = 3333
+PS_PORT = 2222
+
+# Environment of a node's pod.
+ENV_JOB_NAME = "ELASTIC_JOB_NAME"
+ENV_JOB_UID = "JOB_UID"
+ENV_POD_NAME = "POD_NAME"
+ENV_POD_NAMESPACE = "POD_NAMESPACE"
+ENV_POD_IP = "POD_IP"
+ENV_NODE_IP = "NODE_IP"
+ENV_NODE_TYPE = "NODE_TYPE"
+ENV_NODE_ID = "NODE_ID"
+ENV_NODE_RANK = "NODE_RANK"
+ENV_NODE_NUM = "NODE_NUM"
+ENV_MASTER_ADDRESS = "DLROVER_MASTER_ADDR"
+ENV_BRAIN_ADDRESS = "DLROVER_BRAIN_SERVICE_ADDR"
+ENV_JOB_TOKEN = "CONVOY_JOB_TOKEN"
+ENV_BRAIN_TOKEN = "CONVOY_BRAIN_TOKEN"
+ENV_JOB_DIR = "CONVOY_JOB_DIR"
+"""A directory that all pods of the job share and that outlives them: checkpoints, step logs, the master's state."""
+ENV_AGENT_SOCKET = "CONVOY_AGENT_SOCKET"
+"""Unix socket on which the agent listens to its workers (see convoy.agent.channel)."""
+
+
+def pod(job: str, role: str, node_id: int) -> str:
+    """Return the name of a node's pod; ``node_id`` grows with every relaunch."""
+    return f"{job}-edljob-{role}-{node_id}"
+
+
+def service(job: str, role: str, rank: int) -> str:
+    """Return the name of a node's service; the rank stays through relaunches."""
+    return f"{job}-edljob-{role}-{rank}"
+
+
+def master_pod(job: str, index: int) -> str:
+    """Return the name of the job master's pod; the index grows with every master."""
+    return f"elasticjob-{job}-dlrover-master-{index}"
+
+
+def master_service(job: str) -> str:
+    """Return the name of the master's stable service."""
+    return f"elasticjob-{job}-dlrover-master"
+
+
+def token_secret(job: str) -> str:
+    """Return the name of the Secret that holds the job's token."""
+    return f"{job}-convoy-token"
+
+
+def scale_plan(job: str, number: int) -> str:
+    """Return the name of the master's scale plan of that number."""
+    return f"{job}-scaleplan-{number}"
+
+
+def pod_labels(job: str, role: str, *, node_id: int, rank: int, relaunches: int = 0) -> dict[str, str]:
+    """Return the labels that a pod of the job carries; a master carries them too."""
+    return {
+        LABEL_APP_NAME: APP_NAME,
+        LABEL_APP: "dlrover",
+        LABEL_JOB: job,
+        LABEL_ROLE: role,
+        LABEL_ID: str(node_id),
+        LABEL_RANK: str(rank),
+        LABEL_RELAUNCHES: str(relaunches),
+    }

@@ -1,0 +1,121 @@
+"""The cluster port: the few verbs with which Convoy reads and changes a cluster.
+
+Two adapters: the Kubernetes API, and one machine (``convoy.core.cluster.local``). One conformance suite
+(``tests/core/cluster``) runs against both, so what is said here is what both do:
+
+- ``resourceVersion`` grows with each change of any object. A write that carries one is refused with Conflict if the
+  object changed since.
+- ``apply`` merges as server-side apply does: the caller owns the fields that it names; fields that it owned and no longer
+  names are removed; a field that another manager owns with another value is a Conflict unless ``force``.
+- ``status`` is written by ``apply_status`` alone and never by ``apply``.
+- ``delete`` of a pod first sets deletionTimestamp and asks its processes to end; the object goes when they have, or
+  when the grace period is over. Objects whose controlling owner is gone are deleted too.
+- ``watch`` yields changes in order from just after ``since``, and returns when ``timeout`` seconds passed.
+
+All methods may block and may be called from several threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, Protocol
+
+from convoy.core.api.meta import Manifest
+
+
+class Kind(StrEnum):
+    """Kinds of objects that Convoy handles."""
+
+    ELASTIC_JOB = "ElasticJob"
+    SCALE_PLAN = "ScalePlan"
+    POD = "Pod"
+    SERVICE = "Service"
+    SECRET = "Secret"
+    NODE = "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Objects, and the version from which a watch continues."""
+
+    items: list[Manifest]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of an object; of a deleted one, its last state."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    object: Manifest
+
+
+class Cluster(Protocol):
+    """The port. Nodes have no namespace: pass ``""``."""
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
+        """Return the object.
+
+        Raises:
+            NotFound: it isn't there.
+        """
+        ...
+
+    def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
+        """Return the objects of a namespace (None: all) that carry all of the labels."""
+        ...
+
+    def watch(
+        self, kind: Kind, since: str, namespace: str | None = None, *, timeout: float = 30.0
+    ) -> Iterator[Change]:
+        """Yield changes after ``since`` until ``timeout`` seconds passed.
+
+        Raises:
+            Expired: changes that old are no longer kept; list again.
+        """
+        ...
+
+    def create(self, manifest: Manifest, *, field_manager: str) -> Manifest:
+        """Create the object and return it with uid, resourceVersion, generation and creationTimestamp.
+
+        Raises:
+            AlreadyExists: one of that name is there.
+        """
+        ...
+
+    def apply(self, manifest: Manifest, *, field_manager: str, force: bool = False) -> Manifest:
+        """Create or merge, as server-side apply does. ``generation`` grows when the spec changed.
+
+        Raises:
+            Conflict: stale resourceVersion, or a field owned by another manager.
+        """
+        ...
+
+    def apply_status(self, manifest: Manifest, *, field_manager: str, force: bool = True) -> Manifest:
+        """Merge ``status`` alone, by the same rules; an unchanged status writes nothing.
+
+        Raises:
+            NotFound: the object is gone.
+            Conflict: stale resourceVersion, or a field owned by another manager and not ``force``.
+        """
+        ...
+
+    def delete(
+        self, kind: Kind, namespace: str, name: str, *, grace_seconds: float | None = None, uid: str | None = None
+    ) -> None:
+        """Delete the object; a pod gets its grace period (default: its spec's, else 30 s).
+
+        Raises:
+            NotFound: it isn't there, or has another uid than the one given.
+        """
+        ...
+
+    def logs(self, namespace: str, pod: str, *, tail: int | None = None) -> str:
+        """Return what the pod printed, or its last ``tail`` lines.
+
+        Raises:
+            NotFound: no such pod.
+        """
+        ...
