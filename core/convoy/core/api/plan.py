@@ -10,11 +10,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from convoy.core.api import names
 from convoy.core.api.job import Quantity
 from convoy.core.api.meta import Condition, Model, ObjectMeta, Resource
+from pydantic import Field
 
 
 class PlanPhase(StrEnum):
@@ -60,7 +59,9 @@ class PlanSpec(Model):
     """spec of a ScalePlan. ``replicaResourceSpecs`` alone is how a person scales; the master names pods too."""
 
     owner_job: str
-    epoch: int | None = Field(default=None, ge=0, description="Epoch of the master that wrote it; a lower one is refused.")
+    epoch: int | None = Field(
+        default=None, ge=0, description="Epoch of the master that wrote it; a lower one is refused."
+    )
     replica_resource_specs: dict[str, ReplicaResource] = Field(default_factory=dict)
     create_pods: list[PodMeta] = Field(default_factory=list)
     remove_pods: list[PodMeta] = Field(default_factory=list)

@@ -98,5 +98,3 @@ def _number(text: str | None) -> int:
         return int(text) if text is not None else -1
     except ValueError:
         return -1
-
-

@@ -103,7 +103,13 @@ class Cluster(Protocol):
         ...
 
     def delete(
-        self, kind: Kind, namespace: str, name: str, *, grace_seconds: float | None = None, uid: str | None = None
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        grace_seconds: float | None = None,
+        uid: str | None = None,
     ) -> None:
         """Delete the object; a pod gets its grace period (default: its spec's, else 30 s).
 

@@ -1,0 +1,63 @@
+"""Files that a kill at any moment leaves whole: written anew, synced, renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from convoy.core.api.errors import CorruptState, UnknownSchema
+from convoy.core.process.crashpoint import crash_point
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace the file's content; a reader sees the old or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    crash_point("files.before-rename")
+    os.replace(temporary, path)
+    crash_point("files.after-rename")
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+Migration = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def save_state(path: Path, kind: str, schema: int, state: Mapping[str, Any]) -> None:
+    """Write state of a kind at a schema version as JSON, atomically."""
+    document = {"kind": kind, "schema": schema, "state": state}
+    write_atomically(path, json.dumps(document, separators=(",", ":")).encode())
+
+
+def load_state(path: Path, kind: str, schema: int, migrations: Mapping[int, Migration]) -> dict[str, Any] | None:
+    """Read state, brought up to ``schema``; None where there is none. ``migrations[n]`` leads from n to n + 1.
+
+    Raises:
+        UnknownSchema: written by a newer version.
+        CorruptState: not state of that kind, or no migration leads from its version.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+        found, version, state = document["kind"], int(document["schema"]), document["state"]
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptState(f"{path}: not state of {kind}: {error}; move it away to start anew") from error
+    if found != kind:
+        raise CorruptState(f"{path}: holds {found!r}, expected {kind!r}; move it away to start anew")
+    if version > schema:
+        raise UnknownSchema(f"{path}: schema {version} of {kind} is newer than {schema}; upgrade Convoy")
+    for step in range(version, schema):
+        if step not in migrations:
+            raise CorruptState(f"{path}: no migration of {kind} from schema {step}; move it away to start anew")
+        state = migrations[step](state)
+    return dict(state)

@@ -1,0 +1,76 @@
+"""Settings of a process: a file, the environment, flags, in rising order.
+
+A settings class is one group of values. Its fields' descriptions are the reference page (docs/settings.md, generated).
+The file is TOML with a table a group, ``[brain]`` for BrainSettings; the environment is ``CONVOY_`` plus the
+field's name in capitals.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any, ClassVar, Self
+
+from convoy.core.api.errors import InvalidSetting
+from convoy.core.process import paths
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Base of all settings classes; ``TABLE`` is the group's table in the file."""
+
+    TABLE: ClassVar[str] = ""
+
+    model_config = SettingsConfigDict(env_prefix="CONVOY_", extra="ignore", frozen=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, then the environment, then the file."""
+        return init_settings, env_settings, _File(settings_cls)
+
+    @classmethod
+    def load(cls, **flags: Any) -> Self:
+        """Return the settings; a flag that is None wasn't given.
+
+        Raises:
+            InvalidSetting: a value is wrong, or the file can't be read or holds an unknown name.
+        """
+        given = {name: value for name, value in flags.items() if value is not None}
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = str(first["loc"][0]) if first["loc"] else cls.TABLE
+            flag = name.replace("_", "-")
+            raise InvalidSetting(
+                f"{name}: {first['msg']}, not {first.get('input')!r}; set it with --{flag}, CONVOY_{name.upper()} or "
+                f"[{cls.TABLE}] {name} in {paths.config_file()}"
+            ) from None
+
+
+class _File(PydanticBaseSettingsSource):
+    """The settings class's table of the TOML file."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        path = paths.config_file()
+        if not path.is_file():
+            return {}
+        try:
+            table = tomllib.loads(path.read_text()).get(getattr(self.settings_cls, "TABLE", ""), {})
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            raise InvalidSetting(f"{path}: {error}; correct it, or name another file with CONVOY_CONFIG") from None
+        unknown = sorted(set(table) - set(self.settings_cls.model_fields))
+        if unknown:
+            known = ", ".join(sorted(self.settings_cls.model_fields))
+            raise InvalidSetting(f"{path}: no setting named {unknown[0]!r}; expected one of {known}")
+        return dict(table)

@@ -1,0 +1,40 @@
+"""Errors across a call: our tree to gRPC status codes and back, the reason beside the message."""
+
+from __future__ import annotations
+
+import grpc
+from convoy.core.api import errors
+
+REASON_KEY = "convoy-reason"
+
+_CODES: tuple[tuple[type[errors.ConvoyError], grpc.StatusCode], ...] = (
+    (errors.InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
+    (errors.NotFound, grpc.StatusCode.NOT_FOUND),
+    (errors.AlreadyExists, grpc.StatusCode.ALREADY_EXISTS),
+    (errors.Fenced, grpc.StatusCode.FAILED_PRECONDITION),
+    (errors.Unauthenticated, grpc.StatusCode.UNAUTHENTICATED),
+    (errors.DeadlineMissed, grpc.StatusCode.DEADLINE_EXCEEDED),
+    (errors.Unavailable, grpc.StatusCode.UNAVAILABLE),
+    (errors.ConvoyError, grpc.StatusCode.INTERNAL),
+)
+_BY_REASON: dict[str, type[errors.ConvoyError]] = {
+    kind.reason: kind for kind in (errors.StaleEpoch, errors.StaleIncarnation, errors.Fenced)
+}
+
+
+def code(error: errors.ConvoyError) -> grpc.StatusCode:
+    """Return the status code with which an error crosses the wire."""
+    return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def from_rpc(error: grpc.RpcError) -> errors.ConvoyError:
+    """Return the error of our tree that a failed call stands for."""
+    trailing = {key: value for key, value in (error.trailing_metadata() or ())}
+    reason = str(trailing.get(REASON_KEY, ""))
+    found = error.code()
+    kind = _BY_REASON.get(reason) or next(
+        (kind for kind, code in _CODES if code is found and kind is not errors.ConvoyError), None
+    )
+    if kind is None:
+        kind = errors.Unavailable if found is grpc.StatusCode.CANCELLED else errors.ConvoyError
+    return kind(error.details() or str(found), reason=reason or None)
