@@ -17,6 +17,7 @@ except PackageNotFoundError:  # run from a source tree that was never installed
     VERSION = "0.0.0"
 
 _PREFIX = "convoy-"
+_DIGITS = 20  # of the largest number that 64 bits hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,6 @@ class Envelope:
 
 def _whole(found: dict[str, str], key: str) -> int:
     text = found.get(key, "0")
-    if not text.isascii() or not text.isdigit():
-        raise InvalidInput(f"call metadata convoy-{key}: expected a whole number, not {text!r}")
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
+        raise InvalidInput(f"call metadata convoy-{key}: expected a whole number, not {text[:40]!r}")
     return int(text)

@@ -10,10 +10,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
+from pydantic import BeforeValidator, Field, model_validator
+
 from convoy.core.api import names, quantity
 from convoy.core.api.errors import InvalidQuantity
 from convoy.core.api.meta import Condition, Manifest, Model, ObjectMeta, OpenModel, Resource
-from pydantic import BeforeValidator, Field, model_validator
 
 
 class Strategy(StrEnum):

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
-from convoy.core.api.errors import InvalidManifest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
+
+from convoy.core.api.errors import InvalidManifest
 
 Manifest = dict[str, Any]
 """An object as JSON: apiVersion, kind, metadata, and what its kind holds."""

@@ -10,10 +10,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from convoy.core.api import names
 from convoy.core.api.job import Quantity
 from convoy.core.api.meta import Condition, Model, ObjectMeta, Resource
-from pydantic import Field
 
 
 class PlanPhase(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 
 from convoy.core.api.errors import InvalidQuantity
 
@@ -15,7 +15,8 @@ _SUFFIXES: dict[str, Decimal] = {
     **{suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), start=1)},
     **{suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)},
 }
-_PATTERN = re.compile(r"^(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<suffix>[a-zA-Z]*)$")
+_PATTERN = re.compile(r"^(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<suffix>[a-zA-Z]*)$", re.ASCII)
+_LARGEST = Decimal(2) ** 63  # what Kubernetes holds, and more than any machine has
 
 
 def parse(quantity: str | int | float) -> Decimal:
@@ -32,10 +33,12 @@ def parse(quantity: str | int | float) -> Decimal:
         )
     try:
         value = Decimal(match["number"]) * _SUFFIXES[match["suffix"]]
-    except InvalidOperation as error:  # an exponent beyond what Decimal holds
-        raise InvalidQuantity(f"'{quantity}' is too large to be a quantity") from error
+    except DecimalException as error:  # an exponent beyond what Decimal holds
+        raise InvalidQuantity(f"'{text[:40]}' is beyond what a quantity can hold") from error
     if value < 0:
         raise InvalidQuantity(f"'{quantity}' is negative: expected 0 or more")
+    if value >= _LARGEST:
+        raise InvalidQuantity(f"'{text[:40]}' is beyond what a quantity can hold: expected less than 2^63")
     return value
 
 

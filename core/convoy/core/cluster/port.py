@@ -5,8 +5,8 @@ Two adapters: the Kubernetes API, and one machine (``convoy.core.cluster.local``
 
 - ``resourceVersion`` grows with each change of any object. A write that carries one is refused with Conflict if the
   object changed since.
-- ``apply`` merges as server-side apply does: the caller owns the fields that it names; fields that it owned and no longer
-  names are removed; a field that another manager owns with another value is a Conflict unless ``force``.
+- ``apply`` merges as server-side apply does: the caller owns the fields that it names; fields that it owned and no
+  longer names are removed; a field that another manager owns with another value is a Conflict unless ``force``.
 - ``status`` is written by ``apply_status`` alone and never by ``apply``.
 - ``delete`` of a pod first sets deletionTimestamp and asks its processes to end; the object goes when they have, or
   when the grace period is over. Objects whose controlling owner is gone are deleted too.

@@ -4,36 +4,49 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from convoy.core.api.errors import CorruptState, UnknownSchema
+from convoy.core.api.errors import CorruptState, UnknownSchema, Unusable
 from convoy.core.process.crashpoint import crash_point
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file's content; a reader sees the old or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    crash_point("files.before-rename")
-    os.replace(temporary, path)
-    crash_point("files.after-rename")
-    directory = os.open(path.parent, os.O_RDONLY)
+    """Replace the file's content; a reader sees the old or the new one, never a part. Of two writers the later counts.
+
+    Raises:
+        Unusable: the folder isn't there or can't be written, or the disk is full; the old content stands.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        crash_point("files.before-rename")
+        os.replace(temporary, path)
+        crash_point("files.after-rename")
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise Unusable(f"{path}: can't be written: {error.strerror}; free or name another place") from error
 
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def save_state(path: Path, kind: str, schema: int, state: Mapping[str, Any]) -> None:
-    """Write state of a kind at a schema version as JSON, atomically."""
+    """Write state of a kind at a schema version as JSON, atomically.
+
+    Raises:
+        Unusable: as ``write_atomically``.
+    """
     document = {"kind": kind, "schema": schema, "state": state}
     write_atomically(path, json.dumps(document, separators=(",", ":")).encode())
 
@@ -44,14 +57,17 @@ def load_state(path: Path, kind: str, schema: int, migrations: Mapping[int, Migr
     Raises:
         UnknownSchema: written by a newer version.
         CorruptState: not state of that kind, or no migration leads from its version.
+        Unusable: the file is there and can't be read.
     """
     try:
         document = json.loads(path.read_bytes())
-        found, version, state = document["kind"], int(document["schema"]), document["state"]
+        found, version, state = document["kind"], int(document["schema"]), dict(document["state"])
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise Unusable(f"{path}: can't be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptState(f"{path}: not state of {kind}: {error}; move it away to start anew") from error
+        raise CorruptState(f"{path}: not state of {kind}: {error!r}; move it away to start anew") from error
     if found != kind:
         raise CorruptState(f"{path}: holds {found!r}, expected {kind!r}; move it away to start anew")
     if version > schema:
@@ -59,5 +75,10 @@ def load_state(path: Path, kind: str, schema: int, migrations: Mapping[int, Migr
     for step in range(version, schema):
         if step not in migrations:
             raise CorruptState(f"{path}: no migration of {kind} from schema {step}; move it away to start anew")
-        state = migrations[step](state)
-    return dict(state)
+        try:
+            state = migrations[step](state)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptState(
+                f"{path}: {kind} of schema {step} can't be migrated: {error!r}; move it away to start anew"
+            ) from error
+    return state

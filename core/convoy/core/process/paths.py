@@ -16,7 +16,7 @@ def config_file() -> Path:
 
 
 def state_dir() -> Path:
-    """Return the folder of the local cluster, the Brain's database and jobs' files: ``CONVOY_STATE_DIR``, else XDG's."""
+    """Return the folder of the local cluster, the Brain's database, jobs' files: ``CONVOY_STATE_DIR``, else XDG's."""
     given = os.environ.get("CONVOY_STATE_DIR")
     return Path(given) if given else _base("XDG_STATE_HOME", ".local/state")
 

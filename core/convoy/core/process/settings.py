@@ -1,8 +1,8 @@
 """Settings of a process: a file, the environment, flags, in rising order.
 
-A settings class is one group of values. Its fields' descriptions are the reference page (docs/settings.md, generated).
-The file is TOML with a table a group, ``[brain]`` for BrainSettings; the environment is ``CONVOY_`` plus the
-field's name in capitals.
+A settings class is one group of values. Its fields' descriptions are the reference page, docs/settings.md, which
+`make docs-settings` writes. The file is TOML with a table a group, ``[brain]`` for BrainSettings; the environment is
+``CONVOY_`` plus the field's name in capitals.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import tomllib
 from typing import Any, ClassVar, Self
 
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+
 from convoy.core.api.errors import InvalidSetting
 from convoy.core.process import paths
-from pydantic import ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 
 class Settings(BaseSettings):
@@ -53,6 +54,8 @@ class Settings(BaseSettings):
                 f"{name}: {first['msg']}, not {first.get('input')!r}; set it with --{flag}, CONVOY_{name.upper()} or "
                 f"[{cls.TABLE}] {name} in {paths.config_file()}"
             ) from None
+        except SettingsError as error:  # a list or a table in an environment variable that isn't JSON
+            raise InvalidSetting(f"{error} (CONVOY_*): {error.__cause__}; write it as JSON") from None
 
 
 class _File(PydanticBaseSettingsSource):
@@ -63,14 +66,17 @@ class _File(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         path = paths.config_file()
+        name = getattr(self.settings_cls, "TABLE", "")
         if not path.is_file():
             return {}
         try:
-            table = tomllib.loads(path.read_text()).get(getattr(self.settings_cls, "TABLE", ""), {})
-        except (OSError, tomllib.TOMLDecodeError) as error:
+            table = tomllib.loads(path.read_text()).get(name, {})
+        except (OSError, ValueError) as error:
             raise InvalidSetting(f"{path}: {error}; correct it, or name another file with CONVOY_CONFIG") from None
+        if not isinstance(table, dict):
+            raise InvalidSetting(f"{path}: {name} is {table!r}, expected a table: [{name}]")
         unknown = sorted(set(table) - set(self.settings_cls.model_fields))
         if unknown:
             known = ", ".join(sorted(self.settings_cls.model_fields))
-            raise InvalidSetting(f"{path}: no setting named {unknown[0]!r}; expected one of {known}")
+            raise InvalidSetting(f"{path}: [{name}] has no setting named {unknown[0]!r}; expected one of {known}")
         return dict(table)

@@ -40,12 +40,13 @@ def async_stop_event() -> asyncio.Event:
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent(number: int = signal.SIGKILL) -> None:
+def die_with_parent(number: int = signal.SIGKILL, *, parent: int | None = None) -> None:
     """Have the kernel send this process a signal when the thread that started it ends (Linux).
 
-    Call first thing in a child. If the parent is gone already, end at once.
+    Call first thing in a child. If the parent is gone already, end at once; ``parent`` is its pid where the child
+    was told it, which also notices a parent that went before this call.
     """
-    parent = os.getppid()
+    expected = os.getppid() if parent is None else parent
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-    if os.getppid() != parent:
+    if os.getppid() != expected:
         os.kill(os.getpid(), number)

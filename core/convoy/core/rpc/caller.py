@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+
 from convoy.core.api.envelope import Envelope
 from convoy.core.api.errors import ConvoyError, DeadlineMissed, Unavailable
 from convoy.core.rpc import status
@@ -72,11 +73,14 @@ class Caller:
             ConvoyError: as ``call``.
         """
         metadata = replace(self._envelope, sequence=next(self._numbers)).to_metadata()
+        call = method(request, metadata=metadata)
         try:
-            async for item in method(request, metadata=metadata):
+            async for item in call:
                 yield item
         except grpc.aio.AioRpcError as error:
             raise status.from_rpc(error) from None
+        finally:
+            call.cancel()  # a reader that left early; nothing where the stream has ended
 
 
 class BlockingCaller:
@@ -101,7 +105,7 @@ class BlockingCaller:
 
 
 def _pause(attempt: int, until: float) -> float:
-    pause = min(2.0, 0.1 * 2**attempt) * random.uniform(0.5, 1.0)
+    pause = min(2.0, 0.1 * 2.0 ** min(attempt, 5)) * random.uniform(0.5, 1.0)
     return max(0.0, min(pause, until - time.monotonic()))
 
 

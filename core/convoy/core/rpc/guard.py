@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import grpc
 import grpc.aio
+
 from convoy.core.api.envelope import Envelope
 from convoy.core.api.errors import ConvoyError, Unauthenticated
 from convoy.core.process import logs
@@ -44,19 +45,19 @@ def require_token(token: str) -> Check:
     return check
 
 
-class AsyncGuard(grpc.aio.ServerInterceptor):
-    """The interceptor of an asyncio server."""
+class AsyncGuard(grpc.aio.ServerInterceptor[Any, Any]):
+    """The interceptor of an asyncio server: methods with one request and one answer, or a stream of answers."""
 
     def __init__(self, check: Check) -> None:
         self._check = check
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler:
+    ) -> Any:
         """Wrap the method's handler."""
-        handler: Any = await continuation(handler_call_details)
+        handler = await continuation(handler_call_details)
         if handler is None:
             return handler
         if handler.response_streaming:
@@ -67,15 +68,10 @@ class AsyncGuard(grpc.aio.ServerInterceptor):
             self._unary(handler.unary_unary), handler.request_deserializer, handler.response_serializer
         )
 
-    def _admit(self, context: Any) -> None:
-        envelope = Envelope.from_metadata(context.invocation_metadata() or ())
-        self._check(envelope)
-        _caller.set(envelope)
-
     def _unary(self, behaviour: Any) -> Any:
         async def answer(request: Any, context: Any) -> Any:
             try:
-                self._admit(context)
+                _admit(self._check, context)
                 return await behaviour(request, context)
             except ConvoyError as error:
                 await _abort_async(context, error)
@@ -85,7 +81,7 @@ class AsyncGuard(grpc.aio.ServerInterceptor):
     def _stream(self, behaviour: Any) -> Any:
         async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
             try:
-                self._admit(context)
+                _admit(self._check, context)
                 async for item in behaviour(request, context):
                     yield item
             except ConvoyError as error:
@@ -94,7 +90,7 @@ class AsyncGuard(grpc.aio.ServerInterceptor):
         return answer
 
 
-class Guard(grpc.ServerInterceptor):
+class Guard(grpc.ServerInterceptor[Any, Any]):
     """The interceptor of a threaded server; unary calls only."""
 
     def __init__(self, check: Check) -> None:
@@ -108,15 +104,23 @@ class Guard(grpc.ServerInterceptor):
 
         def answer(request: Any, context: Any) -> Any:
             try:
-                envelope = Envelope.from_metadata(context.invocation_metadata() or ())
-                self._check(envelope)
-                _caller.set(envelope)
+                _admit(self._check, context)
                 return handler.unary_unary(request, context)
             except ConvoyError as error:
                 context.set_trailing_metadata(((status.REASON_KEY, error.reason),))
                 context.abort(status.code(error), str(error))
 
         return grpc.unary_unary_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
+
+
+def _admit(check: Check, context: Any) -> None:
+    envelope = Envelope.from_metadata(context.invocation_metadata() or ())
+    try:
+        check(envelope)
+    except ConvoyError as error:
+        log.warning("call refused", reason=error.reason, sender=envelope.sender, version=envelope.version)
+        raise
+    _caller.set(envelope)
 
 
 async def _abort_async(context: Any, error: ConvoyError) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import grpc
+
 from convoy.core.api import errors
 
 REASON_KEY = "convoy-reason"
@@ -29,8 +33,7 @@ def code(error: errors.ConvoyError) -> grpc.StatusCode:
 
 def from_rpc(error: grpc.RpcError) -> errors.ConvoyError:
     """Return the error of our tree that a failed call stands for."""
-    trailing = {key: value for key, value in (error.trailing_metadata() or ())}
-    reason = str(trailing.get(REASON_KEY, ""))
+    reason = _reason(error)
     found = error.code()
     kind = _BY_REASON.get(reason) or next(
         (kind for kind, code in _CODES if code is found and kind is not errors.ConvoyError), None
@@ -38,3 +41,9 @@ def from_rpc(error: grpc.RpcError) -> errors.ConvoyError:
     if kind is None:
         kind = errors.Unavailable if found is grpc.StatusCode.CANCELLED else errors.ConvoyError
     return kind(error.details() or str(found), reason=reason or None)
+
+
+def _reason(error: grpc.RpcError) -> str:
+    trailing: Any = error.trailing_metadata()  # named pairs of a threaded call, a Metadata of an asyncio one
+    pairs: Iterable[tuple[str, str | bytes]] = trailing or ()
+    return next((str(value) for key, value in pairs if key == REASON_KEY), "")
