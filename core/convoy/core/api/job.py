@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from convoy.core.api import names, quantity
 from convoy.core.api.errors import InvalidQuantity
@@ -58,7 +58,8 @@ def _quantity(value: Any) -> str:
     return str(value)
 
 
-Quantity = Annotated[str, BeforeValidator(_quantity)]
+_QUANTITY_SCHEMA = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+Quantity = Annotated[str, BeforeValidator(_quantity), WithJsonSchema(_QUANTITY_SCHEMA)]
 
 
 class ResourceRequirements(OpenModel):
@@ -200,6 +201,14 @@ class MasterStatus(Model):
     pod: str | None = None
 
 
+class MasterKeeping(Model):
+    """How the operator keeps the master: no pod's name is used twice, and a crash loop slows down."""
+
+    index: int = Field(ge=0, description="Index of the last master pod that was made.")
+    created_time: datetime = Field(description="When it was made.")
+    quick_losses: int = Field(default=0, ge=0, description="Masters before it, in a row, that lived under a minute.")
+
+
 class TrainingStatus(Model):
     """What the master says of the training; ``state`` is the job's outcome once it is Succeeded or Failed."""
 
@@ -224,6 +233,7 @@ class JobStatus(Model):
     start_time: datetime | None = None
     completion_time: datetime | None = None
     scale_plan: str | None = Field(default=None, description="Name of the last scale plan carried out.")
+    master_keeping: MasterKeeping | None = None
     master: MasterStatus = Field(default_factory=MasterStatus)
     training: TrainingStatus = Field(default_factory=TrainingStatus)
 
