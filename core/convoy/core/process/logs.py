@@ -50,7 +50,7 @@ def configure(component: str, **fields: str) -> None:
 
 def get(name: str) -> structlog.typing.FilteringBoundLogger:
     """Return a logger; call it with an event name in words and its facts as keywords."""
-    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(logger=name)
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(source=name)
     return logger
 
 
