@@ -1,0 +1,130 @@
+"""Bring a database's schema up to this version's. Safe to run again, from two processes at once, and after a kill."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from alembic import command
+from sqlalchemy.engine import Connection, Engine
+
+from convoy.brain.store.engine import check, open_engine, reading, shown, writing
+from convoy.brain.store.tables import Base
+from convoy.core.api.errors import Unavailable, UnknownSchema, Unusable
+from convoy.sql.config import VERSION_TABLE, config, head, known
+
+_LOCK_SECONDS = 50
+_versions = sa.table(VERSION_TABLE, sa.column("version_num", sa.String))
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """What was done: the schema's revision before (None: there was none) and after."""
+
+    before: str | None
+    after: str
+
+
+def migrate(url: str, *, check_seconds: float = 1.5) -> Migration:
+    """Create or upgrade the schema; does nothing where it is up to date.
+
+    Two processes that start together take turns. A migration that was killed is carried on by the next run.
+
+    Raises:
+        InvalidSetting: the URL is wrong.
+        Unusable: the database isn't there, refuses us, or holds tables of somebody else's.
+        UnknownSchema: a newer version of Convoy made the schema.
+        Unavailable: another process held the migration's lock for too long.
+    """
+    check(url, seconds=check_seconds)
+    engine = open_engine(url)
+    try:
+        with writing(engine) as connection, _lock(connection):
+            before = revision(connection)
+            _refuse_foreign(connection, before)
+            if before != head():
+                settings = config()
+                settings.attributes["connection"] = connection
+                command.upgrade(settings, "head")
+            return Migration(before=before, after=head())
+    finally:
+        engine.dispose()
+
+
+def revision(connection: Connection) -> str | None:
+    """Return the revision of the schema, None where there is none (or a first migration didn't end)."""
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found = connection.execute(sa.select(_versions.c.version_num)).scalar_one_or_none()
+    return None if found is None else str(found)
+
+
+def require_schema(engine: Engine) -> None:
+    """Return if the database holds this version's schema.
+
+    Raises:
+        Unusable: it holds none, or an older one.
+        UnknownSchema: it holds a newer one.
+        Unavailable: it can't be reached now.
+    """
+    with reading(engine) as connection:
+        found = revision(connection)
+    if found == head():
+        return
+    if found is not None and found not in known():
+        raise _newer(engine, found)
+    has = "no schema of Convoy's" if found is None else f"schema {found}, older than {head()}"
+    raise Unusable(
+        f"database {shown(engine.url)}: it holds {has}; run `convoy brain migrate`, or name another with "
+        "--database-url or CONVOY_DATABASE_URL",
+        reason="SchemaMissing",
+    )
+
+
+def _newer(engine: Engine, found: str) -> UnknownSchema:
+    return UnknownSchema(
+        f"database {shown(engine.url)}: schema {found} is newer than {head()}, the newest that this version knows; "
+        "upgrade Convoy"
+    )
+
+
+def _refuse_foreign(connection: Connection, before: str | None) -> None:
+    if before is not None and before not in known():
+        raise _newer(connection.engine, before)
+    inspector = sa.inspect(connection)
+    if before is None and not inspector.has_table(VERSION_TABLE):
+        taken = sorted(set(inspector.get_table_names()) & set(Base.metadata.tables))
+        if taken:
+            raise Unusable(
+                f"database {shown(connection.engine.url)}: it holds a table {taken[0]!r} that Convoy didn't make; "
+                "name a database of Convoy's own with --database-url or CONVOY_DATABASE_URL",
+                reason="DatabaseForeign",
+            )
+
+
+@contextmanager
+def _lock(connection: Connection) -> Iterator[None]:
+    """Keep other migrations out.
+
+    On SQLite the transaction that ``writing`` began does so; on MySQL, whose DDL commits, a lock that is the
+    connection's and ends with it.
+    """
+    if connection.dialect.name != "mysql":
+        yield
+        return
+    place = str(connection.engine.url.database)
+    name = "convoy.migrate." + hashlib.sha256(place.encode()).hexdigest()[:32]
+    got = connection.execute(sa.select(sa.func.get_lock(name, _LOCK_SECONDS))).scalar()
+    if got != 1:
+        raise Unavailable(
+            f"database {shown(connection.engine.url)}: another process has been migrating it for {_LOCK_SECONDS} s; "
+            "try again when it is done",
+            reason="DatabaseBusy",
+        )
+    try:
+        yield
+    finally:
+        connection.execute(sa.select(sa.func.release_lock(name)))
