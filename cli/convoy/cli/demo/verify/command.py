@@ -1,0 +1,39 @@
+"""``convoy demo --verify DIR``: judge a run's claims and say PASS or FAIL for each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from convoy.cli.demo.verify import claims, evidence
+from convoy.cli.demo.verify.steps import BadEvidence
+from convoy.core.api.errors import InvalidInput
+
+_SHOWN = {True: ("PASS", "green"), False: ("FAIL", "bold red"), None: ("----", "dim")}
+
+
+def run(directory: Path) -> int:
+    """Print the verdicts; return 0 where every claim that is judged holds, else 1.
+
+    Raises:
+        InvalidInput: no run's evidence is there.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        found = evidence.read(directory)
+    except BadEvidence as error:
+        raise InvalidInput(f"{error}; name the folder of a run of `convoy demo` that came to its end") from None
+    verdicts = claims.judge(found)
+    for verdict in verdicts:
+        word, style = _SHOWN[verdict.holds]
+        console.print(Text.assemble((word, style), "  ", (verdict.claim, "bold"), f": {verdict.facts}"))
+        if verdict.evidence:
+            console.print(Text(f"      {verdict.evidence.replace(str(directory) + os.sep, '')}", style="dim"))
+    failed = [verdict for verdict in verdicts if verdict.holds is False]
+    judged = [verdict for verdict in verdicts if verdict.holds is not None]
+    summary = f"{len(judged) - len(failed)} of {len(judged)} claims hold, by {directory} alone"
+    console.print(Text(summary, style="bold red" if failed else "bold green"))
+    return 1 if failed else 0

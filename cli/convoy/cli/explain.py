@@ -1,0 +1,139 @@
+"""``convoy explain JOB``: why a job is as it is, from its objects alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from convoy.cli import local
+from convoy.cli.jobs import age
+from convoy.core.api import names
+from convoy.core.api.errors import NotFound
+from convoy.core.api.job import ElasticJob
+from convoy.core.api.meta import Condition
+from convoy.core.api.plan import ScalePlan
+from convoy.core.api.pod import Pod
+from convoy.core.cluster.port import Kind
+
+
+def run(name: str, *, namespace: str, state_dir: Path | None) -> None:
+    """Print the explanation.
+
+    Raises:
+        NotFound: no such job.
+    """
+    cluster = local.existing_cluster(state_dir)
+    if cluster is None:
+        raise NotFound(
+            f"no job {namespace}/{name}: {local.directory(state_dir)} holds no cluster; see `convoy jobs --help`"
+        )
+    try:
+        job = ElasticJob.from_manifest(cluster.get(Kind.ELASTIC_JOB, namespace, name))
+    except NotFound:
+        others = [item["metadata"]["name"] for item in cluster.list(Kind.ELASTIC_JOB, namespace).items]
+        known = f"there are {', '.join(sorted(others))}" if others else "there are none"
+        raise NotFound(f"no job {namespace}/{name}: {known} in that namespace") from None
+    plans = [ScalePlan.from_manifest(item) for item in cluster.list(Kind.SCALE_PLAN, namespace).items]
+    pods = cluster.list(Kind.POD, namespace, {names.LABEL_JOB: name}).items
+    Console().print(
+        explanation(
+            job,
+            [plan for plan in plans if plan.spec.owner_job == name],
+            [Pod.from_manifest(item) for item in pods],
+            datetime.now(UTC),
+        )
+    )
+
+
+def explanation(job: ElasticJob, plans: list[ScalePlan], pods: list[Pod], now: datetime) -> RenderableType:
+    """Return everything that stands on a job's objects about how it came to be as it is."""
+    return Group(
+        *_head(job, now),
+        *_section("Conditions", _conditions(job.status.conditions, now) if job.status.conditions else None),
+        *_section("Plans, first to last", _plans(plans, now) if plans else None),
+        *_section("Pods", _pods(pods) if pods else None),
+    )
+
+
+def _head(job: ElasticJob, now: datetime) -> Iterable[RenderableType]:
+    training, status = job.status.training, job.status
+    yield Text(f"{job.metadata.namespace}/{job.metadata.name}", style="bold")
+    worker = job.spec.replica_specs[names.WORKER]
+    most = worker.range().most
+    rows = Table.grid(padding=(0, 2))
+    created = age(job.metadata.creation_timestamp, now)
+    rows.add_row("phase", f"{status.phase or 'Created'} (submitted {created} ago)")
+    if training.reason or training.message:
+        rows.add_row("because", ": ".join(part for part in (training.reason, training.message) if part))
+    rows.add_row("sized by", {"manual": "you", "single-job": "its master", "cluster": "the Brain"}[job.spec.mode])
+    asked = "the Brain's choice" if worker.replicas is None else str(worker.replicas)
+    rows.add_row("nodes", f"{training.nodes if training.nodes is not None else '-'} (asked {asked}, at most {most})")
+    if training.step is not None:
+        speed = f", {training.samples_per_second:.0f} samples/s" if training.samples_per_second else ""
+        rows.add_row("training", f"step {training.step}{speed}")
+    rows.add_row("faults", f"{training.restarts or 0} restarts in place, {training.relaunches or 0} nodes replaced")
+    rows.add_row("master", f"{status.master.pod or '-'} (epoch {status.master.epoch})")
+    yield rows
+
+
+def _section(title: str, content: RenderableType | None) -> Iterable[RenderableType]:
+    if content is not None:
+        yield Text(f"\n{title}", style="bold")
+        yield content
+
+
+def _conditions(conditions: list[Condition], now: datetime) -> Table:
+    shown = Table("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE", box=None)
+    for one in conditions:
+        shown.add_row(one.type, one.status, one.reason, age(one.last_transition_time, now), one.message)
+    return shown
+
+
+def _plans(plans: list[ScalePlan], now: datetime) -> Table:
+    shown = Table("PLAN", "PHASE", "AGE", "CHANGE", "PREDICTED", "PRICE/H", "REASON", "MESSAGE", box=None)
+    for plan in sorted(plans, key=lambda one: one.metadata.creation_timestamp or now):
+        why = plan.spec.explanation
+        predicted = "-"
+        if why and why.predicted_samples_per_second is not None:
+            predicted = f"{why.predicted_samples_per_second:.0f}/s"
+            if why.predicted_lower is not None and why.predicted_upper is not None:
+                predicted += f" ({why.predicted_lower:.0f}..{why.predicted_upper:.0f})"
+        shown.add_row(
+            plan.metadata.name,
+            plan.status.phase,
+            age(plan.metadata.creation_timestamp, now),
+            change(plan),
+            predicted,
+            f"{why.price_per_hour:.3f}" if why and why.price_per_hour is not None else "-",
+            why.reason if why else "-",
+            why.message if why else "",
+        )
+    return shown
+
+
+def change(plan: ScalePlan) -> str:
+    """Return what a plan changes, in few words: ``worker: 2 nodes, +1``."""
+    parts = [
+        f"{role}: {wanted.replicas} node{'s' if wanted.replicas != 1 else ''}"
+        for role, wanted in plan.spec.replica_resource_specs.items()
+        if wanted.replicas is not None
+    ]
+    if plan.spec.create_pods:
+        parts.append(f"+{len(plan.spec.create_pods)}")
+    if plan.spec.remove_pods:
+        parts.append(f"-{len(plan.spec.remove_pods)}")
+    return ", ".join(parts) or "nothing"
+
+
+def _pods(pods: list[Pod]) -> Table:
+    shown = Table("POD", "ROLE", "RANK", "PHASE", "EXIT", "REASON", box=None)
+    for pod in sorted(pods, key=lambda one: (one.role, one.id)):
+        phase = "Ending" if pod.deleting and not pod.phase.is_over else str(pod.phase)
+        exit_code = "-" if pod.exit_code is None else str(pod.exit_code)
+        shown.add_row(pod.name, pod.role, str(pod.rank), phase, exit_code, pod.reason or pod.message)
+    return shown

@@ -1,0 +1,62 @@
+"""``convoy jobs``: a row for each job of this machine."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from convoy.cli import local
+from convoy.core.api.job import ElasticJob
+from convoy.core.cluster.port import Kind
+
+
+def run(*, namespace: str | None, as_json: bool, state_dir: Path | None) -> None:
+    """Print the jobs, of one namespace or of all."""
+    console = Console()
+    cluster = local.existing_cluster(state_dir)
+    items = cluster.list(Kind.ELASTIC_JOB, namespace).items if cluster is not None else []
+    if as_json:
+        console.print_json(json.dumps(items))
+        return
+    if not items:
+        console.print(f"no jobs in {local.directory(state_dir)}; start one with `convoy submit FILE --local`")
+        return
+    console.print(table([ElasticJob.from_manifest(item) for item in items], datetime.now(UTC)))
+
+
+def table(jobs: list[ElasticJob], now: datetime) -> Table:
+    """Return the jobs as a table, the latest first."""
+    shown = Table("NAMESPACE", "NAME", "PHASE", "NODES", "STEP", "SAMPLES/S", "RESTARTS", "REPLACED", "AGE", box=None)
+    for job in sorted(jobs, key=lambda one: one.metadata.creation_timestamp or now, reverse=True):
+        training = job.status.training
+        shown.add_row(
+            job.metadata.namespace,
+            job.metadata.name,
+            job.status.phase or "Created",
+            _shown(training.nodes),
+            _shown(training.step),
+            _shown(training.samples_per_second),
+            str(training.restarts or 0),
+            str(training.relaunches or 0),
+            age(job.metadata.creation_timestamp, now),
+        )
+    return shown
+
+
+def age(since: datetime | None, now: datetime) -> str:
+    """Return how long ago ``since`` was, in its largest unit: ``42s``, ``7m``, ``3h``, ``12d``."""
+    if since is None:
+        return "-"
+    seconds = max(0, int((now - since).total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"

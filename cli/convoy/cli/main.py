@@ -1,0 +1,332 @@
+"""The ``convoy`` command: what people type, and what one machine's pods run. Nothing is decided here.
+
+Every command imports what it needs when it runs, so that ``convoy --help`` answers at once. Exit statuses are the
+same everywhere: 0 done, 1 it failed, 2 refused (what was asked can't be right, or the surroundings forbid it).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from convoy.core.api.errors import ConvoyError
+
+app = typer.Typer(
+    name="convoy",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Train elastically: jobs sized by what their history teaches, which outlive the loss of any part.",
+    epilog="Exit status: 0 done, 1 it failed, 2 refused. State: $CONVOY_STATE_DIR, else ~/.local/state/convoy.",
+)
+brain = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="The Brain: serve it, ask it, bring its database up to date."
+)
+app.add_typer(brain, name="brain")
+
+StateDir = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the local cluster [env: CONVOY_STATE_DIR; default: ~/.local/state/convoy]."),
+]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the job.")]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        help="The Brain's database, as SQLAlchemy writes it [env: CONVOY_DATABASE_URL; default: SQLite in the state "
+        "directory]."
+    ),
+]
+Context = Annotated[str | None, typer.Option(hidden=True)]
+Kubeconfig = Annotated[Path | None, typer.Option(hidden=True)]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from convoy.core.api.envelope import VERSION
+
+        typer.echo(f"convoy {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    del version
+
+
+@app.command()
+def demo(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A shorter run, judged by counts and states alone: no speeds.")
+    ] = False,
+    verify: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Run nothing; check the claims of the run in DIR from its logs and stores."),
+    ] = None,
+    dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the run's state and report go [default: ./demo-run].")
+    ] = None,
+) -> None:
+    """See it work: a real job, sized by the Brain, surviving the loss of a worker, a node and its master.
+
+    Starts an operator and a Brain of its own, submits a job at a wrong size, waits until the Brain has corrected
+    it, kills a worker, a node and the master, measures the sizes that the Brain didn't choose, and writes
+    report.html. Takes under four minutes on two cores. Everything that it starts is stopped when it ends, however it
+    ends. An earlier run in DIR is replaced.
+
+    \b
+    Examples:
+      convoy demo
+      convoy demo --dir /tmp/demo
+      convoy demo --verify /tmp/demo
+
+    Exit status: 0 all claims hold, 1 one doesn't, 2 it can't run here.
+    """
+    if verify is not None:
+        from convoy.cli.demo.verify.command import run as check
+
+        raise typer.Exit(check(verify))
+    from convoy.cli.demo.command import run
+
+    raise typer.Exit(run(directory=dir or Path("demo-run"), quick=quick))
+
+
+@app.command()
+def submit(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An ElasticJob in YAML.", show_default=False)],
+    local: Annotated[bool, typer.Option("--local", help="Run it on this machine.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once the job is accepted.")] = False,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Instead of the manifest's.", show_default=False)
+    ] = None,
+    state_dir: StateDir = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Run the ElasticJob in FILE and wait for its end.
+
+    Starts an operator and a Brain on this machine if none run, and shows the job's state, speed and size while it
+    trains. Ctrl-C stops the waiting, not the job. Paths in the job's command are taken from the manifest's folder.
+
+    \b
+    Examples:
+      convoy submit examples/digits-allreduce.yaml --local
+      convoy submit job.yaml --local --detach
+
+    \b
+    The fields of an ElasticJob (apiVersion elastic.iml.github.io/v1alpha1):
+      metadata.name                                 required
+      spec.distributionStrategy                     AllreduceStrategy
+      spec.optimizeMode                             manual | single-job | cluster
+      spec.resourceLimits                           what the whole job may hold, such as cpu: 8
+      spec.replicaSpecs.worker.replicas             nodes at the start; absent: the Brain decides
+      spec.replicaSpecs.worker.minReplicas          fewest nodes
+      spec.replicaSpecs.worker.maxReplicas          most nodes
+      spec.replicaSpecs.worker.restartCount         relaunches of a node (3)
+      spec.replicaSpecs.worker.template             a pod template; its command calls dlrover-run or convoy-run
+
+    Exit status: 0 Succeeded, 1 Failed, 2 refused (nothing was started).
+    """
+    _only_local(context, kubeconfig)
+    from convoy.cli.submit import run
+
+    raise typer.Exit(run(file, local=local, detach=detach, namespace=namespace, state_dir=state_dir))
+
+
+@app.command()
+def jobs(
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Only this namespace.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The objects as a JSON array, for programs.")] = False,
+    state_dir: StateDir = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """List the jobs of this machine: phase, nodes, step, speed, restarts, age.
+
+    \b
+    Examples:
+      convoy jobs
+      convoy jobs --json
+
+    Exit status: 0, also where there are none.
+    """
+    _only_local(context, kubeconfig)
+    from convoy.cli.jobs import run
+
+    run(namespace=namespace, as_json=as_json, state_dir=state_dir)
+
+
+@app.command()
+def explain(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", show_default=False)],
+    namespace: Namespace = "default",
+    state_dir: StateDir = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Say why JOB is as it is: its conditions, its plans with what was predicted and realized, its pods, its events.
+
+    \b
+    Examples:
+      convoy explain digits-allreduce
+      convoy explain digits-allreduce --namespace team-a
+
+    Exit status: 0 explained, 1 there is no such job.
+    """
+    _only_local(context, kubeconfig)
+    from convoy.cli.explain import run
+
+    run(job, namespace=namespace, state_dir=state_dir)
+
+
+@app.command()
+def delete(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", show_default=False)],
+    namespace: Namespace = "default",
+    state_dir: StateDir = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Delete JOB: its pods are asked to end, then its record goes. Its checkpoints and logs stay.
+
+    \b
+    Example:
+      convoy delete digits-allreduce
+
+    Exit status: 0 deleted and its processes ended, 1 there is no such job, or they didn't end in time.
+    """
+    _only_local(context, kubeconfig)
+    from convoy.cli.delete import run
+
+    run(job, namespace=namespace, state_dir=state_dir)
+
+
+@app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def run(context: typer.Context) -> None:
+    """Start a node's agent and its workers: dlrover-run and torchrun's flags. See `convoy run --help`."""
+    _launch(context.args)
+
+
+@app.command()
+def operator(
+    state_dir: StateDir = None,
+    exit_when_idle: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="End after so long without work [default: never].")
+    ] = None,
+    exit_with: Annotated[
+        int | None, typer.Option(metavar="PID", help="End, and end all pods, when that process ends.")
+    ] = None,
+) -> None:
+    """Run this machine's operator in the foreground: it turns jobs and plans into processes.
+
+    One operator a state directory. `convoy submit --local` starts one where none runs. Losing it stops no
+    training: processes go on, and the next operator finds them.
+
+    \b
+    Example:
+      convoy operator --state-dir /srv/convoy
+
+    Exit status: 0 after SIGTERM, 2 where another one runs or the state directory can't be used.
+    """
+    from convoy.operator import process
+    from convoy.operator.settings import OperatorSettings
+
+    process.run(OperatorSettings.load(state_dir=state_dir, exit_when_idle=exit_when_idle, exit_with=exit_with))
+
+
+@app.command()
+def master(
+    job: Annotated[str, typer.Option(help="The job's name.", show_default=False)],
+    namespace: Namespace = "default",
+    port: Annotated[
+        int | None, typer.Option(help="Where agents call [env: CONVOY_MASTER_PORT].", show_default=False)
+    ] = None,
+    state_dir: StateDir = None,
+) -> None:
+    """Run a job's master: rendezvous, faults, scaling. The operator starts one a job; people seldom do.
+
+    Exit status: 0 the job is over or SIGTERM came, 2 the port is in use or the state can't be used.
+    """
+    from convoy.master import process
+    from convoy.master.settings import MasterSettings
+
+    process.run(MasterSettings.load(job=job, namespace=namespace, port=port, state_dir=state_dir))
+
+
+@brain.command("serve")
+def brain_serve(
+    database_url: DatabaseUrl = None,
+    port: Annotated[int | None, typer.Option(help="Where masters call [env: CONVOY_BRAIN_PORT].")] = None,
+    state_dir: StateDir = None,
+) -> None:
+    """Run the Brain in the foreground: it keeps what masters report and answers what a job should become.
+
+    \b
+    Examples:
+      convoy brain serve
+      convoy brain serve --database-url mysql+pymysql://convoy@db/convoy --port 50051
+
+    Exit status: 0 after SIGTERM, 2 where the port is in use or the database can't be used.
+    """
+    from convoy.brain.serve import process
+    from convoy.brain.serve.settings import BrainSettings
+
+    process.run(BrainSettings.load(database_url=database_url, port=port, state_dir=state_dir))
+
+
+@brain.command("migrate")
+def brain_migrate(database_url: DatabaseUrl = None, state_dir: StateDir = None) -> None:
+    """Bring the Brain's database to this version's tables. Changes nothing where it is there already.
+
+    \b
+    Example:
+      convoy brain migrate --database-url sqlite:////srv/convoy/brain.db
+
+    Exit status: 0 it is there, 2 the database can't be used.
+    """
+    from convoy.cli.brain import migrate
+
+    migrate(database_url, state_dir)
+
+
+def _only_local(context: str | None, kubeconfig: Path | None) -> None:
+    given = f"--context {context}" if context else f"--kubeconfig {kubeconfig}" if kubeconfig else None
+    if given:
+        from convoy.core.api.errors import Unusable
+
+        raise Unusable(
+            f"{given}: this version of Convoy has no Kubernetes adapter; leave it out to use this machine",
+            reason="NoKubernetesAdapter",
+        )
+
+
+def _launch(arguments: list[str]) -> NoReturn:
+    from convoy.agent.launch import main as launch
+
+    launch(arguments)
+    raise SystemExit(0)
+
+
+def main() -> None:
+    """Run the command; an expected error is one message on stderr and its exit status."""
+    arguments = sys.argv[1:]
+    try:
+        if arguments[:1] == ["run"]:  # its flags are torchrun's: they pass untouched
+            _launch(arguments[1:])
+        app(args=arguments, prog_name="convoy")
+    except ConvoyError as error:
+        print(f"convoy: {error}", file=sys.stderr)  # noqa: T201 - the one place that reports a command's end
+        sys.exit(error.exit_status)
+
+
+if __name__ == "__main__":
+    main()

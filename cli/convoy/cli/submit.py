@@ -1,0 +1,101 @@
+"""``convoy submit FILE --local``: refuse what can't be right, start what is missing, follow the job to its end."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from convoy.cli import local, manifest
+from convoy.cli.follow import follow
+from convoy.core.api import admission
+from convoy.core.api.errors import AlreadyExists, InvalidManifest, NotFound, Unusable
+from convoy.core.api.job import ElasticJob, Phase
+from convoy.core.api.meta import Manifest
+from convoy.core.cluster.port import Cluster, Kind
+
+
+def run(file: Path, *, local: bool, detach: bool, namespace: str | None, state_dir: Path | None) -> int:
+    """Submit the job; return the command's exit status.
+
+    Raises:
+        InvalidInput: the manifest is wrong.
+        Unusable: not ``local``, or the state directory can't be written.
+        JobFailed: the job ended in failure.
+    """
+    if not local:
+        raise Unusable(
+            "submit: this version of Convoy has no Kubernetes adapter; add --local to run the job on this machine",
+            reason="NoKubernetesAdapter",
+        )
+    return _submit(manifest.for_this_machine(manifest.read(file), file.parent, namespace), detach, state_dir)
+
+
+def _submit(job: Manifest, detach: bool, state_dir: Path | None) -> int:
+    directory = local.directory(state_dir)
+    cluster = local.open_cluster(state_dir)
+    check(cluster, job)
+    operator = local.Operator(directory)
+    created = create(cluster, job, operator)
+    local.ensure_brain(cluster)
+    operator.ensure()
+    name, where = created["metadata"]["name"], created["metadata"]["namespace"]
+    option = "" if where == "default" else f" --namespace {where}"
+    if detach:
+        print(  # noqa: T201
+            f"{where}/{name} submitted; `convoy jobs` lists it, `convoy explain {name}{option}` says how it goes, "
+            f"`convoy delete {name}{option}` ends it"
+        )
+        return 0
+    try:
+        follow(cluster, where, name, created["metadata"]["uid"], operator, directory)
+    except KeyboardInterrupt:
+        print(  # noqa: T201
+            f"\n{where}/{name} goes on; `convoy explain {name}{option}` says how it goes, "
+            f"`convoy delete {name}{option}` ends it",
+            file=sys.stderr,
+        )
+        return 130
+    return 0
+
+
+def check(cluster: Cluster, given: Manifest) -> None:
+    """Refuse a job that can't be right, or that this machine can't run.
+
+    Raises:
+        InvalidManifest: the field that is wrong, what it holds and what would do.
+    """
+    job = ElasticJob.from_manifest(given)
+    capacity = admission.Capacity.from_nodes(cluster.list(Kind.NODE).items)
+    admission.admit(job, capacity, script_exists=manifest.script_exists(job))
+    manifest.check_commands(job)
+
+
+def create(cluster: Cluster, job: Manifest, operator: local.Operator) -> Manifest:
+    """Create the job; one of the same name that is over is replaced.
+
+    Raises:
+        InvalidManifest: one of the same name isn't over, or no node of this machine could hold a pod of it.
+    """
+    from convoy.cli.delete import delete
+
+    where, name = job["metadata"]["namespace"], job["metadata"]["name"]
+    try:
+        earlier = ElasticJob.from_manifest(cluster.get(Kind.ELASTIC_JOB, where, name))
+    except NotFound:
+        pass
+    else:
+        if earlier.status.phase is None or not earlier.status.phase.is_terminal:
+            raise _taken(where, name, earlier.status.phase)
+        delete(cluster, where, name, operator)
+    try:
+        return cluster.create(job, field_manager=local.FIELD_MANAGER)
+    except AlreadyExists:
+        raise _taken(where, name, None) from None
+
+
+def _taken(namespace: str, name: str, phase: Phase | None) -> InvalidManifest:
+    return InvalidManifest(
+        "metadata.name",
+        f"a job {namespace}/{name} is there already, {phase or Phase.CREATED}; give another name, or end it with "
+        f"`convoy delete {name}{'' if namespace == 'default' else f' --namespace {namespace}'}`",
+    )
