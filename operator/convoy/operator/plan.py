@@ -1,0 +1,156 @@
+"""Carrying out scale plans: one plan, the job's pods and the job in; actions out. Pure.
+
+A plan names its pods, so what is there already is left alone. Plans are carried out one at a time, oldest first: the
+next one is judged by pods that were observed after this one's. A manual plan is left to the master, which turns it
+into an exact one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from convoy.core.api import names
+from convoy.core.api.errors import ConvoyError
+from convoy.core.api.job import ElasticJob
+from convoy.core.api.meta import Condition, Manifest
+from convoy.core.api.plan import PlanPhase, PlanStatus, PodMeta, ScalePlan
+from convoy.operator.actions import Action, ApplyPlanStatus, Decision, DeletePod, Reason
+from convoy.operator.observe import Observed, PlanView
+from convoy.operator.pods import Site, node_pod
+
+FINISHED = "Finished"
+"""The plan's condition; while it is False its reason says what is waited for."""
+_NAME_RETRY_SECONDS = 0.2
+
+
+def carry_out(seen: Observed, job: ElasticJob, service: Manifest, site: Site, now: datetime) -> Decision:
+    """Decide about the plans of a job whose training goes on."""
+    decision = Decision()
+    pending = [plan for plan in seen.plans if plan.phase is PlanPhase.PENDING]
+    for position, view in enumerate(pending):
+        refusal = _refusal(view, job)
+        if refusal is not None:
+            decision = decision.then(_finish(view, PlanPhase.FAILED, refusal, now))
+        elif view.plan is not None and not _is_for_the_master(view.plan):
+            more = Decision(requeue_after=0.0) if position + 1 < len(pending) else Decision()
+            return decision.then(_change_pods(seen, job, service, site, view, view.plan, now)).then(more)
+    return decision
+
+
+def supersede(plans: Sequence[PlanView], now: datetime) -> Decision:
+    """Finish the plans of a job that has ended."""
+    decision = Decision()
+    for view in plans:
+        if view.phase is PlanPhase.PENDING:
+            reason = Reason("JobFinished", "the job ended before the plan was carried out")
+            decision = decision.then(_finish(view, PlanPhase.SUPERSEDED, reason, now))
+    return decision
+
+
+def without_job(plans: Sequence[PlanView], now: datetime) -> Decision:
+    """Say on plans whose job isn't there that it is waited for."""
+    decision = Decision()
+    for view in plans:
+        if view.phase is PlanPhase.PENDING:
+            reason = Reason("JobNotFound", "no ElasticJob of that name in this namespace; correct spec.ownerJob")
+            decision = decision.then(_wait(view, reason, now))
+    return decision
+
+
+def blocked(seen: Observed, error: ConvoyError, now: datetime) -> Decision:
+    """Say on the plan that was being carried out why a pod could not be created; it is tried again."""
+    for view in seen.plans:
+        if view.phase is PlanPhase.PENDING and view.plan is not None and not _is_for_the_master(view.plan):
+            return _wait(view, Reason(error.reason, f"a pod could not be created: {error}; trying again"), now)
+    return Decision()
+
+
+def last_carried_out(plans: Sequence[PlanView]) -> str | None:
+    """Return the name of the newest plan that was carried out."""
+    return next((plan.name for plan in reversed(plans) if plan.phase is PlanPhase.SUCCEEDED), None)
+
+
+def _is_for_the_master(plan: ScalePlan) -> bool:
+    return plan.is_manual and not plan.spec.create_pods and not plan.spec.remove_pods
+
+
+def _refusal(view: PlanView, job: ElasticJob) -> Reason | None:
+    if view.plan is None:
+        return Reason("InvalidManifest", str(view.error))
+    plan, spec = view.plan, view.plan.spec
+    if _is_for_the_master(plan):
+        return None
+    if spec.epoch is None:
+        return Reason(
+            "EpochMissing",
+            "spec.epoch: is required of a plan that names pods, and is absent; a plan of yours names replicas in "
+            f"spec.replicaResourceSpecs and carries the label {names.LABEL_SCALE_TYPE}: {names.SCALE_MANUAL}",
+        )
+    if spec.epoch < job.status.master.epoch:
+        return Reason(
+            "StaleEpoch",
+            f"spec.epoch: {spec.epoch}, but a newer master holds the job (epoch {job.status.master.epoch})",
+        )
+    for index, pod in enumerate(spec.create_pods):
+        problem = _problem(pod, job)
+        if problem is not None:
+            return Reason("InvalidManifest", f"spec.createPods.{index}.{problem}")
+    return None
+
+
+def _problem(pod: PodMeta, job: ElasticJob) -> str | None:
+    if pod.type not in names.NODE_ROLES or pod.type not in job.spec.replica_specs:
+        roles = ", ".join(role for role in job.spec.replica_specs if role in names.NODE_ROLES)
+        return f"type: the job has no role {pod.type!r}; expected one of {roles}"
+    expected = names.pod(job.metadata.name, pod.type, pod.id)
+    return None if pod.name == expected else f"name: expected {expected!r} of that type and id, not {pod.name!r}"
+
+
+def _change_pods(
+    seen: Observed, job: ElasticJob, service: Manifest, site: Site, view: PlanView, plan: ScalePlan, now: datetime
+) -> Decision:
+    present = {pod.name: pod for pod in seen.nodes}
+    taken = sorted(pod.name for pod in plan.spec.create_pods if pod.name in seen.taken)
+    if taken:
+        reason = Reason("NameTaken", f"pod {taken[0]} of another owner is still there; waiting for its end")
+        return _wait(view, reason, now).then(Decision(requeue_after=_NAME_RETRY_SECONDS))
+    removed = [present[pod.name] for pod in plan.spec.remove_pods if pod.name in present]
+    leaving = {pod.name for pod in removed}
+    wanted = [pod for pod in plan.spec.create_pods if pod.name not in present]
+    actions: list[Action] = []
+    for node in wanted:
+        stated = plan.spec.replica_resource_specs.get(node.type)
+        staying = sum(pod.alive and pod.role == node.type and pod.name not in leaving for pod in seen.nodes)
+        coming = sum(one.type == node.type for one in wanted)
+        nodes = stated.replicas if stated and stated.replicas is not None else staying + coming
+        actions.append(node_pod(job, site, node, service, nodes=nodes))
+    gone = {pod.name: pod for pod in removed if not pod.deleting}
+    actions.extend(DeletePod(pod.namespace, pod.name, pod.uid) for pod in gone.values())
+    explained = plan.spec.explanation
+    why = f": {explained.reason}" if explained else ""
+    reason = Reason("CarriedOut", f"{len(wanted)} pods created, {len(gone)} removed{why}")
+    return Decision(tuple(actions)).then(_finish(view, PlanPhase.SUCCEEDED, reason, now))
+
+
+def _finish(view: PlanView, phase: PlanPhase, reason: Reason, now: datetime) -> Decision:
+    return Decision((_status(view, phase, "True", reason, now),), reasons=(reason,))
+
+
+def _wait(view: PlanView, reason: Reason, now: datetime) -> Decision:
+    if view.waiting == reason.reason:
+        return Decision()
+    return Decision((_status(view, PlanPhase.PENDING, "False", reason, now),), reasons=(reason,))
+
+
+def _status(view: PlanView, phase: PlanPhase, finished: str, reason: Reason, now: datetime) -> ApplyPlanStatus:
+    condition = Condition.model_validate(
+        {"type": FINISHED, "status": finished, "reason": reason.reason, "message": reason.message}
+    ).model_copy(update={"last_transition_time": now})
+    status = PlanStatus(
+        phase=phase,
+        create_time=view.created or now,
+        finish_time=None if phase is PlanPhase.PENDING else now,
+        conditions=[condition],
+    )
+    return ApplyPlanStatus(view.namespace, view.name, status.to_json())

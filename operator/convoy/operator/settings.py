@@ -1,0 +1,51 @@
+"""Settings of the operator, and where on one machine its lock lies."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from convoy.core.api.envelope import VERSION
+from convoy.core.process.paths import state_dir
+from convoy.core.process.settings import Settings
+
+SYSTEM_NAMESPACE = "convoy-system"
+"""Namespace of Convoy's own pods, such as the Brain's."""
+BRAIN_TOKEN_SECRET = "convoy-brain-token"
+"""Secret in the system namespace whose key ``token`` the Brain asks of its callers."""
+
+
+class OperatorSettings(Settings):
+    """The process that carries out ElasticJobs and ScalePlans, and keeps each job's master."""
+
+    TABLE: ClassVar[str] = "operator"
+
+    state_dir: Path = Field(default_factory=state_dir, description="Folder of the local cluster and of jobs' files.")
+    brain_address: str | None = Field(
+        default=None, description="host:port of the Brain for jobs whose spec.brainService names none."
+    )
+    master_image: str = Field(
+        default=f"convoy-train:{VERSION}", description="Image of masters' pods; one machine ignores it."
+    )
+    master_command: list[str] = Field(
+        default_factory=lambda: [sys.executable, "-m", "convoy.cli.main", "master"],
+        description="Command of masters' pods; `--job NAME --namespace NS` follow it.",
+    )
+    workers: int = Field(default=2, ge=1, le=64, description="Jobs that are reconciled at the same time.")
+    resync_seconds: float = Field(
+        default=30.0, ge=0.1, le=3600, description="After that long all objects are listed anew."
+    )
+    exit_when_idle: float | None = Field(
+        default=None, ge=0, description="Seconds without an unfinished job or a running pod after which to end."
+    )
+    exit_with: int | None = Field(
+        default=None, gt=0, description="Pid of a process with which to end, deleting all pods first."
+    )
+
+
+def lock_file(state: Path) -> Path:
+    """Return the file whose lock the operator of that state directory holds (see ProcessLock)."""
+    return state / "operator.lock"
