@@ -73,7 +73,7 @@ def read(directory: Path) -> Evidence:
         BadEvidence: a part is missing or can't be read; the message names it.
     """
     state = directory / "state"
-    objects, store = state / "cluster" / "cluster.db", state / "brain" / "brain.db"
+    objects, store = state / "cluster" / "cluster.db", state / "brain.db"
     quick, kills = _kills(directory / "kills.jsonl")
     jobs = _objects(objects, "ElasticJob")
     sized = [job for job in jobs if job["spec"].get("optimizeMode") == "cluster"]
@@ -134,7 +134,7 @@ def _measured(state: Path, job: dict[str, Any]) -> Measured:
 
 
 def _objects(path: Path, kind: str) -> list[dict[str, Any]]:
-    rows = _rows(path, "SELECT manifest FROM object WHERE kind = ?", kind)
+    rows = _rows(path, "SELECT manifest FROM objects WHERE kind = ?", kind)
     return [json.loads(row["manifest"]) for row in rows]
 
 
