@@ -1,0 +1,227 @@
+"""What history says about a job that has hardly been seen: Gaussians over its coefficients, one a scope.
+
+The history's jobs are fitted together by EM (empirical Bayes): each job's mode under the present prior, then the
+prior's mean and covariance from the modes and their uncertainty, shrunk towards the physical default below, so that a
+history of one job teaches a little and an empty one nothing. Groups of jobs that share a label (template, model,
+cluster, accelerator) have a mean of their own, shrunk by how alike the group's jobs are found to be, each left out in
+turn.
+
+Which scope to believe is decided by stacking: weights that make each history job, left out, most likely. The physical
+default always keeps a part: it is the heavy tail, "like none of them".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import logsumexp
+
+from convoy.brain.models.frame import Observations
+from convoy.brain.models.physics import LEVEL, SIZE, Array
+from convoy.brain.models.posterior import Misfit, Mode, Scope, find_mode
+
+DEFAULT_MEAN: Array = np.array(
+    [
+        np.log(0.02),  # overhead: 20 ms a micro-step
+        np.log(0.002),  # sample: 2 ms
+        np.log(0.2),  # crowd: full cores are a fifth slower than one process alone
+        np.log(0.01),  # local: 10 ms to pass the gradients round one node
+        np.log(0.001),  # local_step
+        np.log(0.03),  # net: 30 ms between nodes
+        np.log(0.003),  # net_step
+        np.log(0.7),  # overlap: g = 1.7
+    ]
+)
+"""The physical default: what is assumed of a job of which nothing is known."""
+
+LEVEL_SD = 3.0
+"""Default standard deviation of a job's level: speeds of unknown jobs differ by orders of magnitude."""
+
+DEFAULT_COVARIANCE: Array = np.diag(np.array([1.5, 1.5, 1.0, 1.5, 1.5, 1.5, 1.5, 1.0]) ** 2) + LEVEL_SD**2 * np.outer(
+    LEVEL, LEVEL
+)
+
+PSEUDO_JOBS = 2.0
+"""How many jobs the default counts for in a learned covariance."""
+
+NONE_WEIGHT = 0.05
+"""The least weight of the physical default."""
+
+EVERYTHING, NONE = "everything", "none"
+LIKENESS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95])
+
+
+@dataclass(frozen=True)
+class HistoryJob:
+    """One job of the history: what it showed and which labels it carries."""
+
+    name: str
+    labels: dict[str, str]
+    observations: Observations
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What was learned from a history; ``scopes`` answers for one job."""
+
+    jobs: tuple[HistoryJob, ...] = ()
+    modes: tuple[Mode, ...] = ()
+    misfit: Misfit = field(default_factory=Misfit)
+    likeness: dict[str, float] = field(default_factory=dict)
+    """Of each label: the share of the variance among jobs that jobs sharing the label have in common."""
+    stacking: dict[str, float] = field(default_factory=dict)
+    """Of each scope: its weight before the job's own evidence."""
+
+    def scopes(self, labels: dict[str, str], without: Iterable[str] = ()) -> list[Scope]:
+        """Return the scopes that apply to a job with ``labels``, from the history's jobs except those named.
+
+        Always ends with the physical default (``none``); with no usable history that one is alone.
+        """
+        left_out = set(without)
+        kept = [index for index, job in enumerate(self.jobs) if job.name not in left_out]
+        found = self._scopes_from(labels, kept)
+        weights = {scope.name: self.stacking.get(scope.name, 0.1) for scope in found}
+        learned = sum(weight for name, weight in weights.items() if name != NONE) or 1.0
+        none = max(NONE_WEIGHT, weights[NONE]) if len(found) > 1 else 1.0
+        return [
+            Scope(
+                scope.name,
+                none if scope.name == NONE else (1 - none) * weights[scope.name] / learned,
+                scope.mean,
+                scope.covariance,
+                scope.jobs,
+            )
+            for scope in found
+        ]
+
+    def _scopes_from(self, labels: dict[str, str], kept: list[int]) -> list[Scope]:
+        none = Scope(NONE, 1.0, DEFAULT_MEAN, DEFAULT_COVARIANCE, 0)
+        if not kept:
+            return [none]
+        mean, covariance = pooled([self.modes[index] for index in kept])
+        scopes = [Scope(EVERYTHING, 1.0, mean, covariance, len(kept))]
+        for label, likeness in self.likeness.items():
+            members = [i for i in kept if label in labels and self.jobs[i].labels.get(label) == labels[label]]
+            if members and len(members) < len(kept) and likeness > 0:
+                scopes.append(_group_scope(label, [self.modes[i] for i in members], mean, covariance, likeness))
+        return [*scopes, none]
+
+
+def pooled(modes: list[Mode]) -> tuple[Array, Array]:
+    """Return mean and covariance of coefficients among jobs, shrunk towards the physical default."""
+    thetas = np.array([mode.theta for mode in modes])
+    precision = np.linalg.inv(DEFAULT_COVARIANCE)
+    # the mean: the default counts for half a job, weighed by what it leaves open
+    sample = thetas.mean(axis=0)
+    spread = sum(
+        (mode.covariance + np.outer(mode.theta - sample, mode.theta - sample) for mode in modes),
+        start=np.zeros((SIZE, SIZE)),
+    )
+    covariance = (spread + PSEUDO_JOBS * DEFAULT_COVARIANCE) / (len(modes) + PSEUDO_JOBS)
+    weight = len(modes) * np.linalg.inv(covariance)
+    mean = np.linalg.solve(weight + precision, weight @ sample + precision @ DEFAULT_MEAN)
+    return mean, (covariance + covariance.T) / 2 * (1 + 1 / len(modes))
+
+
+def _group_scope(label: str, modes: list[Mode], mean: Array, covariance: Array, likeness: float) -> Scope:
+    count = len(modes)
+    trust = count * likeness / (count * likeness + 1 - likeness)
+    own = np.mean([mode.theta for mode in modes], axis=0)
+    return Scope(
+        label, 1.0, mean + trust * (own - mean), covariance * ((1 - likeness) + likeness * (1 - trust)), count
+    )
+
+
+def learn(jobs: Iterable[HistoryJob], scatter: tuple[float, float], rounds: int = 8) -> Prior:
+    """Learn a prior from jobs with at least one usable observation.
+
+    ``scatter`` is the summed squared deviation among repeated measurements, and its degrees of freedom.
+    """
+    usable = tuple(job for job in jobs if len(job.observations))
+    squares, freedom = scatter
+    default = Misfit()
+    session = float(np.sqrt((squares + 5 * default.session_sd**2) / (freedom + 5)))
+    misfit = Misfit(default.sd, default.length, max(session, 0.01))
+    if not usable:
+        return Prior(misfit=misfit)
+    mean, covariance = DEFAULT_MEAN, DEFAULT_COVARIANCE
+    modes: list[Mode | None] = [None] * len(usable)
+    for round_ in range(rounds):
+        scope = Scope(EVERYTHING, 1.0, mean, covariance, len(usable))
+        modes = [
+            find_mode(job.observations, scope, misfit.observed(job.observations), mode.theta if mode else None)
+            for job, mode in zip(usable, modes, strict=True)
+        ]
+        if round_ in (1, rounds - 2):
+            misfit = _learn_misfit(usable, [mode for mode in modes if mode], covariance, misfit)
+        mean, covariance = pooled([mode for mode in modes if mode])
+    found = tuple(mode for mode in modes if mode is not None)
+    labels = sorted({label for job in usable for label in job.labels})
+    likeness = {label: _learn_likeness(label, usable, found) for label in labels}
+    prior = Prior(usable, found, misfit, {label: value for label, value in likeness.items() if value > 0})
+    return Prior(prior.jobs, prior.modes, prior.misfit, prior.likeness, _stack(prior))
+
+
+def _learn_misfit(jobs: tuple[HistoryJob, ...], modes: list[Mode], covariance: Array, misfit: Misfit) -> Misfit:
+    """Choose the misfit by the likelihood of all jobs, the physics linear around each mode and integrated out."""
+    best, chosen = -np.inf, misfit
+    for sd in (0.03, 0.05, 0.08, 0.12, 0.18, 0.25):
+        for length in (0.7, 1.5, 3.0):
+            candidate = Misfit(sd, (length, length, 1.5 * length), misfit.session_sd)
+            # a weak preference for the default, worth one observation
+            total = -0.5 * np.log(sd / 0.1) ** 2
+            for job, mode in zip(jobs, modes, strict=True):
+                spread = candidate.observed(job.observations) + mode.slope @ covariance @ mode.slope.T
+                factor = cho_factor(spread, lower=True)
+                residual = job.observations.log_speed - mode.linear
+                total += -0.5 * residual @ cho_solve(factor, residual) - np.sum(np.log(np.diag(factor[0])))
+            if total > best:
+                best, chosen = total, candidate
+    return chosen
+
+
+def _log_density(theta: Array, mean: Array, covariance: Array) -> float:
+    factor = cho_factor(covariance, lower=True)
+    away = theta - mean
+    return float(-0.5 * away @ cho_solve(factor, away) - np.sum(np.log(np.diag(factor[0]))))
+
+
+def _learn_likeness(label: str, jobs: tuple[HistoryJob, ...], modes: tuple[Mode, ...]) -> float:
+    """Return how alike jobs sharing ``label`` are: what makes each, left out, most likely given its group."""
+    groups: dict[str, list[int]] = {}
+    for index, job in enumerate(jobs):
+        if label in job.labels:
+            groups.setdefault(job.labels[label], []).append(index)
+    shared = [members for members in groups.values() if 2 <= len(members) < len(jobs)]
+    if not shared:
+        return 0.5 if any(len(members) < len(jobs) for members in groups.values()) else 0.0
+    mean, covariance = pooled(list(modes))
+    scores = np.zeros(len(LIKENESS))
+    for members in shared:
+        for index in members:
+            others = [modes[other] for other in members if other != index]
+            for place, likeness in enumerate(LIKENESS):
+                scope = _group_scope(label, others, mean, covariance, likeness)
+                scores[place] += _log_density(modes[index].theta, scope.mean, scope.covariance)
+    return float(LIKENESS[int(np.argmax(scores))])
+
+
+def _stack(prior: Prior) -> dict[str, float]:
+    """Return the weights of scopes that make each history job, left out, most likely; one pseudo-job a scope."""
+    names = [EVERYTHING, *prior.likeness, NONE]
+    densities = np.full((len(prior.jobs), len(names)), -np.inf)
+    everyone = list(range(len(prior.jobs)))
+    for index, job in enumerate(prior.jobs):
+        for scope in prior._scopes_from(job.labels, [other for other in everyone if other != index]):
+            densities[index, names.index(scope.name)] = _log_density(
+                prior.modes[index].theta, scope.mean, scope.covariance
+            )
+    weights = np.full(len(names), 1.0 / len(names))
+    for _ in range(50):
+        joint = densities + np.log(weights)
+        share = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        weights = (share.sum(axis=0) + 0.5) / (len(prior.jobs) + 0.5 * len(names))
+    return dict(zip(names, weights.tolist(), strict=True))

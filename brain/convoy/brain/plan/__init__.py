@@ -1,0 +1,7 @@
+"""What is done with predictions: one job's plan, its guards and its explanation. Pure: no I/O, no clock."""
+
+from convoy.brain.plan.guards import Limits
+from convoy.brain.plan.job import Decision, JobRecommendation, JobRequest, Option, Stage, plan_job
+from convoy.brain.plan.prices import Prices
+
+__all__ = ["Decision", "JobRecommendation", "JobRequest", "Limits", "Option", "Prices", "Stage", "plan_job"]
