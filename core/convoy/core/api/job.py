@@ -153,10 +153,15 @@ class ReplicaSpec(Model):
 
     def range(self, launcher: Range | None = None) -> Range:
         """Return the role's range: from the spec, else the launcher's ``--nnodes``, else ``replicas`` for both."""
-        fallback = launcher or Range(self.replicas or 1, self.replicas or 1)
-        fewest = self.min_replicas if self.min_replicas is not None else min(fallback.fewest, self.replicas or 1)
-        most = self.max_replicas if self.max_replicas is not None else max(fallback.most, self.replicas or 0)
-        return Range(fewest, max(most, fewest))
+        wanted = 1 if self.replicas is None else self.replicas
+        fallback = launcher or Range(wanted, wanted)
+        fewest = fallback.fewest if self.replicas is None else min(fallback.fewest, wanted)
+        most = max(fallback.most, self.replicas or 0)
+        if self.min_replicas is not None:
+            fewest, most = self.min_replicas, max(most, self.min_replicas)
+        if self.max_replicas is not None:
+            fewest, most = min(fewest, self.max_replicas), self.max_replicas
+        return Range(fewest, most)
 
 
 class JobSpec(Model):
