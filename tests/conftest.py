@@ -12,7 +12,7 @@ from support.clock import FakeClock
 
 quiet_grpc()
 
-pytest_plugins = ["support.home", "support.guard", "support.left_out"]
+pytest_plugins = ["support.home", "support.guard", "support.left_out", "support.servers"]
 
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True, print_blob=True)

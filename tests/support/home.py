@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 _XDG = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
-_KEPT = ("CONVOY_DATA", "CONVOY_STRICT", "CONVOY_KEEP")
-"""Variables of ours that steer the tests themselves; all others of the user's are hidden from them."""
+_KEPT = ("CONVOY_DATA", "CONVOY_STRICT", "CONVOY_KEEP", "CONVOY_TEST_")
+"""Beginnings of variables that steer the tests themselves; all others of the user's are hidden from them."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -45,7 +45,7 @@ def state_dir(home: Path) -> Path:
 
 
 def _settle(root: Path, patch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("CONVOY_") and name not in _KEPT]:
+    for name in [name for name in os.environ if name.startswith("CONVOY_") and not name.startswith(_KEPT)]:
         patch.delenv(name)
     patch.setenv("HOME", str(root))
     patch.setenv("CONVOY_STATE_DIR", str(root / "s"))

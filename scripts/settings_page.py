@@ -1,0 +1,119 @@
+"""Writes docs/settings.md from the settings classes: each field with its type, default, environment and flag.
+
+``--check`` compares instead of writing. Two classes that read the same environment variable must mean the same by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import PydanticUndefined
+
+from convoy.core.process.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/settings.md"
+HEAD = """\
+# Settings
+
+Generated from the settings classes by `make docs-settings`.
+
+A value is taken from a flag, else from the environment, else from the file, else it is the default. The file is
+`$CONVOY_CONFIG`, or `~/.config/convoy/convoy.toml`; it has a table a group. Logs: `CONVOY_LOG_LEVEL` (debug, info,
+warning, error) and `CONVOY_LOG_FORMAT` (human, json; default: human on a terminal, JSON elsewhere). State lies in
+`CONVOY_STATE_DIR`, or in `~/.local/state/convoy`.
+"""
+
+
+def classes() -> list[type[Settings]]:
+    """Return all settings classes of the components, by table."""
+    found: dict[str, type[Settings]] = {}
+    for file in sorted(ROOT.glob("*/convoy/**/settings.py")):
+        name = ".".join(file.relative_to(ROOT).with_suffix("").parts[1:])
+        for _, kind in inspect.getmembers(importlib.import_module(name), inspect.isclass):
+            if issubclass(kind, Settings) and kind is not Settings and kind.__module__ == name:
+                found[kind.TABLE] = kind
+    return [found[table] for table in sorted(found)]
+
+
+def clashes(kinds: list[type[Settings]]) -> list[str]:
+    """Return the settings that share an environment variable and don't mean the same."""
+    meant: dict[str, tuple[str, str | None]] = {}
+    found = []
+    for kind in kinds:
+        for name, field in kind.model_fields.items():
+            table, description = meant.setdefault(name, (kind.TABLE, field.description))
+            if description != field.description:
+                found.append(f"CONVOY_{name.upper()} of [{table}] and of [{kind.TABLE}] have different descriptions")
+    return found
+
+
+def undescribed(kinds: list[type[Settings]]) -> list[str]:
+    """Return the settings that say nothing of themselves."""
+    return [
+        f"{kind.__name__}.{name} has no description"
+        for kind in kinds
+        for name, field in kind.model_fields.items()
+        if not field.description
+    ]
+
+
+def page(kinds: list[type[Settings]]) -> str:
+    """Return the page's text."""
+    return "\n".join([HEAD, *(_section(kind) for kind in kinds)])
+
+
+def _section(kind: type[Settings]) -> str:
+    rows = [
+        f"| `{name}` | {_type(field.annotation)} | {_default(field)} | `CONVOY_{name.upper()}` | {_one_line(field)} |"
+        for name, field in kind.model_fields.items()
+    ]
+    said = inspect.cleandoc(kind.__doc__ or "")
+    head = "| setting | type | default | environment | what |\n| --- | --- | --- | --- | --- |"
+    return f"## [{kind.TABLE}]\n\n{said}\n\n{head}\n" + "\n".join(rows) + "\n"
+
+
+def _type(annotation: Any) -> str:
+    text = annotation.__name__ if inspect.isclass(annotation) else str(annotation).replace("typing.", "")
+    return text.replace("pathlib._local.", "").replace("pathlib.", "").replace("|", "or").replace("NoneType", "None")
+
+
+def _default(field: Any) -> str:
+    if field.default_factory is not None:
+        return "see there"
+    if field.default is PydanticUndefined:
+        return "required"
+    return "none" if field.default is None else f"`{field.default}`"
+
+
+def _one_line(field: Any) -> str:
+    return " ".join((field.description or "").split()).replace("|", "\\|")
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--check", action="store_true", help="fail if docs/settings.md isn't what would be written")
+    check = parser.parse_args().check
+    kinds = classes()
+    wrong = clashes(kinds) + undescribed(kinds)
+    if wrong:
+        sys.exit("\n".join(wrong))
+    wanted = page(kinds)
+    if check:
+        if not PAGE.exists() or PAGE.read_text() != wanted:
+            sys.exit("docs/settings.md is stale; run `make docs-settings` and commit it")
+    else:
+        PAGE.parent.mkdir(exist_ok=True)
+        PAGE.write_text(wanted)
+    sys.stdout.write(f"settings: {len(kinds)} groups\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
