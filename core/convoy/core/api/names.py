@@ -34,6 +34,8 @@ SCALE_MANUAL = "manual"
 # Annotations of ours.
 ANNOTATION_WORKING_DIRECTORY = "convoy/working-directory"
 """Directory in which one machine runs the job's pods: where `convoy submit --local` found the manifest."""
+ANNOTATION_NICE = "convoy/nice"
+"""``"0"`` to ``"19"``: how far a pod yields the CPU to others on one machine; the control plane does to training."""
 ANNOTATION_PIN = "convoy/pin"
 """``"true"``: the Brain recommends for this job, but nothing is carried out."""
 
