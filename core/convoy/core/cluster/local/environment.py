@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from convoy.core.api import names
 from convoy.core.api.errors import ConvoyError
 
 Manifest = dict[str, Any]
@@ -74,6 +75,18 @@ def command(pod: Manifest, env: Mapping[str, str]) -> list[str]:
             f"container {found.get('name')!r}: no command; images aren't used on one machine, so name the command"
         )
     return [expand(str(word), env) for word in words]
+
+
+def nice(pod: Manifest) -> int:
+    """Return how far the pod yields the CPU to others (0: not at all).
+
+    Raises:
+        StartError: the annotation isn't a number that the kernel takes.
+    """
+    text = str((pod["metadata"].get("annotations") or {}).get(names.ANNOTATION_NICE, "0"))
+    if not (text.isascii() and text.isdigit() and int(text) <= 19):
+        raise StartError(f"annotation {names.ANNOTATION_NICE}: expected a whole number from 0 to 19, not {text!r}")
+    return int(text)
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:

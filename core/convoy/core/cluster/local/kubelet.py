@@ -1,7 +1,8 @@
 """LocalKubelet: starts, watches and ends the processes of the local cluster's pods, inside the operator.
 
 Level-triggered: whenever the store changed or a shim ended, all pods are looked at again. Each decision
-(``lifecycle``) is carried out on the pod as it stands then. An operator that starts anew finds the shims that run by their locks.
+(``lifecycle``) is carried out on the pod as it stands then.
+An operator that starts anew finds the shims that run by their locks.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from convoy.core.api import quantity
+from convoy.core.api import names, quantity
 from convoy.core.api.errors import InvalidQuantity
 from convoy.core.cluster.local import podstatus
 
@@ -127,6 +127,8 @@ class Room:
 def requested(pod: Manifest) -> Room:
     """Return what a pod's containers request together; a limit without a request counts as one, as in Kubernetes.
 
+    A pod that yields the CPU (``convoy/nice``) runs in what the others leave, so it holds no cores.
+
     Raises:
         InvalidQuantity: a request can't be read.
     """
@@ -136,7 +138,8 @@ def requested(pod: Manifest) -> Room:
         wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
         cores += quantity.cores(wanted.get("cpu", 0))
         memory += quantity.count(wanted.get("memory", 0))
-    return Room(cores, memory)
+    yields = names.ANNOTATION_NICE in (pod["metadata"].get("annotations") or {})
+    return Room(0.0 if yields else cores, memory)
 
 
 def free(allocatable: Room, pods: Iterable[Manifest]) -> Room:

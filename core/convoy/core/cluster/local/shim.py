@@ -35,7 +35,6 @@ from convoy.core.process.lock import ProcessLock
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MESSAGE_BYTES = 2048
 _NOT_STARTED = 127
-_LOCK_ATTEMPTS = 10
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -70,7 +69,7 @@ class Shim:
                 env = environment.environment(pod, self._base(), secret)
                 words = environment.command(pod, env)
                 directory = self._directory(pod)
-                nice = _nice(pod)
+                nice = environment.nice(pod)
             except StartError as error:
                 ended = podstatus.terminated(pod, _NOT_STARTED, error.reason, str(error), _now())
                 transaction.put(ended, found.owners)
@@ -173,11 +172,7 @@ def main(arguments: list[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     layout = Layout(Path(database).parent)
     lock = ProcessLock(layout.shim_lock(uid))
-    for _ in range(_LOCK_ATTEMPTS):  # who looks whether it is held holds it for a moment
-        if lock.acquire():
-            break
-        time.sleep(0.01)
-    else:
+    if not lock.acquire():
         return 0
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     Shim(layout, namespace, name, uid).run()
@@ -191,13 +186,6 @@ def _startable(pod: dict[str, Any]) -> bool:
         and not podstatus.is_over(pod)
         and waiting.get("reason") == podstatus.CREATING
     )
-
-
-def _nice(pod: dict[str, Any]) -> int:
-    text = (pod["metadata"].get("annotations") or {}).get(names.ANNOTATION_NICE, "0")
-    if not (text.isascii() and text.isdigit() and int(text) <= 19):
-        raise StartError(f"annotation {names.ANNOTATION_NICE}: expected a whole number from 0 to 19, not {text!r}")
-    return int(text)
 
 
 def _now() -> str:
