@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from convoy.cli import local
 from convoy.core.api import names
@@ -13,17 +12,17 @@ from convoy.core.cluster.port import Cluster, Kind
 _PATIENCE = 45.0  # seconds: a pod's grace period is 30
 
 
-def run(name: str, *, namespace: str, state_dir: Path | None) -> None:
+def run(name: str, *, namespace: str) -> None:
     """Delete the job and wait until its pods are gone.
 
     Raises:
         NotFound: no such job.
         DeadlineMissed: pods are left after the grace period.
     """
-    cluster = local.existing_cluster(state_dir)
+    cluster = local.existing_cluster()
     if cluster is None:
-        raise NotFound(f"no job {namespace}/{name}: {local.directory(state_dir)} holds no cluster")
-    delete(cluster, namespace, name, local.Operator(local.directory(state_dir)))
+        raise NotFound(f"no job {namespace}/{name}: {local.directory()} holds no cluster")
+    delete(cluster, namespace, name, local.Operator(local.directory()))
 
 
 def delete(cluster: Cluster, namespace: str, name: str, operator: local.Operator) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -21,17 +20,15 @@ from convoy.core.api.pod import Pod
 from convoy.core.cluster.port import Kind
 
 
-def run(name: str, *, namespace: str, state_dir: Path | None) -> None:
+def run(name: str, *, namespace: str) -> None:
     """Print the explanation.
 
     Raises:
         NotFound: no such job.
     """
-    cluster = local.existing_cluster(state_dir)
+    cluster = local.existing_cluster()
     if cluster is None:
-        raise NotFound(
-            f"no job {namespace}/{name}: {local.directory(state_dir)} holds no cluster; see `convoy jobs --help`"
-        )
+        raise NotFound(f"no job {namespace}/{name}: {local.directory()} holds no cluster; see `convoy jobs --help`")
     try:
         job = ElasticJob.from_manifest(cluster.get(Kind.ELASTIC_JOB, namespace, name))
     except NotFound:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rich.console import Console
 
@@ -87,7 +86,7 @@ def progress(job: ElasticJob) -> str:
     return ", ".join(parts)
 
 
-def follow(cluster: Cluster, namespace: str, name: str, uid: str, operator: local.Operator, state_dir: Path) -> None:
+def follow(cluster: Cluster, namespace: str, name: str, uid: str, operator: local.Operator) -> None:
     """Print what happens to the job until it is over; keep the operator alive meanwhile.
 
     Raises:

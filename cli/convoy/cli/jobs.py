@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -14,16 +13,16 @@ from convoy.core.api.job import ElasticJob
 from convoy.core.cluster.port import Kind
 
 
-def run(*, namespace: str | None, as_json: bool, state_dir: Path | None) -> None:
+def run(*, namespace: str | None, as_json: bool) -> None:
     """Print the jobs, of one namespace or of all."""
     console = Console()
-    cluster = local.existing_cluster(state_dir)
+    cluster = local.existing_cluster()
     items = cluster.list(Kind.ELASTIC_JOB, namespace).items if cluster is not None else []
     if as_json:
         console.print_json(json.dumps(items))
         return
     if not items:
-        console.print(f"no jobs in {local.directory(state_dir)}; start one with `convoy submit FILE --local`")
+        console.print(f"no jobs in {local.directory()}; start one with `convoy submit FILE --local`")
         return
     console.print(table([ElasticJob.from_manifest(item) for item in items], datetime.now(UTC)))
 

@@ -11,7 +11,6 @@ from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convoy.core.api import names
 from convoy.core.api.errors import AlreadyExists, NotFound, Unavailable
 from convoy.core.api.meta import Manifest
 from convoy.core.cluster.port import Cluster, Kind
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 SYSTEM_NAMESPACE = "convoy-system"
 BRAIN = "convoy-brain"
 BRAIN_TOKEN = "convoy-brain-token"
+BRAIN_DATABASE = "convoy-brain-database"
 FIELD_MANAGER = "convoy-cli"
 
 _STARTUP = 10.0  # seconds within which an operator that ends has failed to start
@@ -31,12 +31,12 @@ _ATTEMPTS = 3
 _IDLE = 30.0  # seconds without work after which an operator that a command started ends
 
 
-def directory(state_dir: Path | None) -> Path:
-    """Return the folder of the local cluster: the one given, else the environment's, else XDG's; absolute."""
-    return (state_dir or paths.state_dir()).expanduser().absolute()
+def directory() -> Path:
+    """Return the folder of the local cluster, absolute."""
+    return paths.state_dir().expanduser().absolute()
 
 
-def open_cluster(state_dir: Path | None) -> LocalCluster:
+def open_cluster() -> LocalCluster:
     """Open the local cluster, made if absent.
 
     Raises:
@@ -44,12 +44,12 @@ def open_cluster(state_dir: Path | None) -> LocalCluster:
     """
     from convoy.core.cluster import local as adapter
 
-    return adapter.open_cluster(paths.ensure_writable(directory(state_dir)))
+    return adapter.open_cluster(paths.ensure_writable(directory()))
 
 
-def existing_cluster(state_dir: Path | None) -> LocalCluster | None:
+def existing_cluster() -> LocalCluster | None:
     """Open the local cluster, None where nothing was ever submitted to it."""
-    return open_cluster(state_dir) if (directory(state_dir) / "cluster").is_dir() else None
+    return open_cluster() if (directory() / "cluster").is_dir() else None
 
 
 class Operator:
@@ -105,35 +105,53 @@ class Operator:
         self._started = time.monotonic()
 
 
-def ensure_brain(cluster: Cluster, database_url: str | None = None) -> None:
+def run_operator(*, exit_when_idle: float | None, exit_with: int | None) -> None:
+    """Run the operator in this process, beside a Brain in its cluster unless the settings name another one.
+
+    Raises:
+        Unusable: another operator runs on the state directory, or it can't be written.
+    """
+    from convoy.operator import process
+    from convoy.operator.settings import OperatorSettings, lock_file
+
+    settings = OperatorSettings.load(exit_when_idle=exit_when_idle, exit_with=exit_with)
+    if settings.brain_address is None and ProcessLock(lock_file(directory())).holder() is None:
+        settings = settings.model_copy(update={"brain_address": ensure_brain(open_cluster())})
+    process.run(settings)
+
+
+def ensure_brain(cluster: Cluster) -> str:
     """Put the Brain into the cluster if it isn't there: a token, a service with a stable port, a pod.
 
-    It trains nothing and may wait: it runs at a lower priority than the jobs.
+    Its database is ``CONVOY_DATABASE_URL``, else its own default. It trains nothing and may wait: it runs at a lower
+    priority than the jobs. Returns its address, host:port.
     """
-    _ensure(cluster, _brain_secret())
-    _ensure(cluster, _brain_service())
-    _ensure(cluster, _brain_pod(database_url))
+    _ensure(cluster, _secret(BRAIN_TOKEN, token=secrets.token_hex(24)))
+    cluster.apply(_secret(BRAIN_DATABASE, url=os.environ.get("CONVOY_DATABASE_URL")), field_manager=FIELD_MANAGER)
+    service = _ensure(cluster, _brain_service())
+    _ensure(cluster, _brain_pod(service["spec"]["ports"][0]["port"]))
+    return str(service["status"]["address"])
 
 
-def _ensure(cluster: Cluster, manifest: Manifest) -> None:
+def _ensure(cluster: Cluster, manifest: Manifest) -> Manifest:
     metadata = manifest["metadata"]
+    kind = Kind(manifest["kind"])
     try:
-        cluster.get(Kind(manifest["kind"]), metadata["namespace"], metadata["name"])
+        return cluster.get(kind, metadata["namespace"], metadata["name"])
     except NotFound:
         try:
-            cluster.create(manifest, field_manager=FIELD_MANAGER)
+            return cluster.create(manifest, field_manager=FIELD_MANAGER)
         except AlreadyExists:  # another command was quicker
-            return
+            return cluster.get(kind, metadata["namespace"], metadata["name"])
 
 
-def _brain_secret() -> Manifest:
-    token = b64encode(secrets.token_hex(24).encode()).decode()
+def _secret(name: str, **values: str | None) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": BRAIN_TOKEN, "namespace": SYSTEM_NAMESPACE},
+        "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE},
         "type": "Opaque",
-        "data": {"token": token},
+        "data": {key: b64encode(value.encode()).decode() for key, value in values.items() if value},
     }
 
 
@@ -146,31 +164,26 @@ def _brain_service() -> Manifest:
     }
 
 
-def _brain_pod(database_url: str | None) -> Manifest:
-    env: list[Manifest] = [
-        {"name": "CONVOY_BRAIN_TOKEN", "valueFrom": {"secretKeyRef": {"name": BRAIN_TOKEN, "key": "token"}}}
-    ]
-    url = database_url or os.environ.get("CONVOY_DATABASE_URL")
-    if url:
-        env.append({"name": "CONVOY_DATABASE_URL", "value": url})
+def _brain_pod(port: int) -> Manifest:
+    def secret(name: str, key: str) -> Manifest:
+        return {"secretKeyRef": {"name": name, "key": key, "optional": True}}
+
+    container = {
+        "name": "main",
+        "command": [sys.executable, "-m", "convoy.cli.main", "brain", "serve", "--port", str(port)],
+        "env": [
+            {"name": "CONVOY_BRAIN_TOKEN", "valueFrom": secret(BRAIN_TOKEN, "token")},
+            {"name": "CONVOY_DATABASE_URL", "valueFrom": secret(BRAIN_DATABASE, "url")},
+        ],
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": BRAIN,
             "namespace": SYSTEM_NAMESPACE,
-            "labels": {"app": BRAIN, names.LABEL_APP_NAME: BRAIN},
+            "labels": {"app": BRAIN},
             "annotations": {"convoy/nice": "5"},
         },
-        "spec": {
-            "restartPolicy": "Always",
-            "terminationGracePeriodSeconds": 5,
-            "containers": [
-                {
-                    "name": "main",
-                    "command": [sys.executable, "-m", "convoy.cli.main", "brain", "serve"],
-                    "env": env,
-                }
-            ],
-        },
+        "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 5, "containers": [container]},
     }

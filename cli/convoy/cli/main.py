@@ -6,6 +6,7 @@ same everywhere: 0 done, 1 it failed, 2 refused (what was asked can't be right, 
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -134,10 +135,10 @@ def submit(
 
     Exit status: 0 Succeeded, 1 Failed, 2 refused (nothing was started).
     """
-    _only_local(context, kubeconfig)
+    _enter(state_dir, context, kubeconfig)
     from convoy.cli.submit import run
 
-    raise typer.Exit(run(file, local=local, detach=detach, namespace=namespace, state_dir=state_dir))
+    raise typer.Exit(run(file, here=local, detach=detach, namespace=namespace))
 
 
 @app.command()
@@ -159,10 +160,10 @@ def jobs(
 
     Exit status: 0, also where there are none.
     """
-    _only_local(context, kubeconfig)
+    _enter(state_dir, context, kubeconfig)
     from convoy.cli.jobs import run
 
-    run(namespace=namespace, as_json=as_json, state_dir=state_dir)
+    run(namespace=namespace, as_json=as_json)
 
 
 @app.command()
@@ -182,10 +183,10 @@ def explain(
 
     Exit status: 0 explained, 1 there is no such job.
     """
-    _only_local(context, kubeconfig)
+    _enter(state_dir, context, kubeconfig)
     from convoy.cli.explain import run
 
-    run(job, namespace=namespace, state_dir=state_dir)
+    run(job, namespace=namespace)
 
 
 @app.command()
@@ -204,10 +205,10 @@ def delete(
 
     Exit status: 0 deleted and its processes ended, 1 there is no such job, or they didn't end in time.
     """
-    _only_local(context, kubeconfig)
+    _enter(state_dir, context, kubeconfig)
     from convoy.cli.delete import run
 
-    run(job, namespace=namespace, state_dir=state_dir)
+    run(job, namespace=namespace)
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -237,10 +238,10 @@ def operator(
 
     Exit status: 0 after SIGTERM, 2 where another one runs or the state directory can't be used.
     """
-    from convoy.operator import process
-    from convoy.operator.settings import OperatorSettings
+    _enter(state_dir)
+    from convoy.cli.local import run_operator
 
-    process.run(OperatorSettings.load(state_dir=state_dir, exit_when_idle=exit_when_idle, exit_with=exit_with))
+    run_operator(exit_when_idle=exit_when_idle, exit_with=exit_with)
 
 
 @app.command()
@@ -254,12 +255,17 @@ def master(
 ) -> None:
     """Run a job's master: rendezvous, faults, scaling. The operator starts one a job; people seldom do.
 
+    \b
+    Example:
+      convoy master --job digits-allreduce --port 50001
+
     Exit status: 0 the job is over or SIGTERM came, 2 the port is in use or the state can't be used.
     """
+    _enter(state_dir)
     from convoy.master import process
     from convoy.master.settings import MasterSettings
 
-    process.run(MasterSettings.load(job=job, namespace=namespace, port=port, state_dir=state_dir))
+    process.run(MasterSettings.load(job=job, namespace=namespace, port=port))
 
 
 @brain.command("serve")
@@ -277,10 +283,11 @@ def brain_serve(
 
     Exit status: 0 after SIGTERM, 2 where the port is in use or the database can't be used.
     """
+    _enter(state_dir)
     from convoy.brain.serve import process
-    from convoy.brain.serve.settings import BrainSettings
+    from convoy.brain.settings import BrainSettings
 
-    process.run(BrainSettings.load(database_url=database_url, port=port, state_dir=state_dir))
+    process.run(BrainSettings.load(database_url=database_url, brain_port=port))
 
 
 @brain.command("migrate")
@@ -293,12 +300,21 @@ def brain_migrate(database_url: DatabaseUrl = None, state_dir: StateDir = None) 
 
     Exit status: 0 it is there, 2 the database can't be used.
     """
-    from convoy.cli.brain import migrate
+    _enter(state_dir)
+    from convoy.brain.settings import BrainSettings
+    from convoy.brain.store.engine import shown
+    from convoy.brain.store.migrate import migrate
 
-    migrate(database_url, state_dir)
+    url = BrainSettings.load(database_url=database_url).database()
+    done = migrate(url)
+    before = "nothing" if done.before is None else f"revision {done.before}"
+    typer.echo(f"database {shown(url)}: {before} before, revision {done.after} now")
 
 
-def _only_local(context: str | None, kubeconfig: Path | None) -> None:
+def _enter(state_dir: Path | None, context: str | None = None, kubeconfig: Path | None = None) -> None:
+    """Settle on the cluster: this machine's, in that folder, for the command and all that it starts."""
+    if state_dir is not None:
+        os.environ["CONVOY_STATE_DIR"] = str(state_dir.expanduser().absolute())
     given = f"--context {context}" if context else f"--kubeconfig {kubeconfig}" if kubeconfig else None
     if given:
         from convoy.core.api.errors import Unusable

@@ -14,29 +14,27 @@ from convoy.core.api.meta import Manifest
 from convoy.core.cluster.port import Cluster, Kind
 
 
-def run(file: Path, *, local: bool, detach: bool, namespace: str | None, state_dir: Path | None) -> int:
+def run(file: Path, *, here: bool, detach: bool, namespace: str | None) -> int:
     """Submit the job; return the command's exit status.
 
     Raises:
         InvalidInput: the manifest is wrong.
-        Unusable: not ``local``, or the state directory can't be written.
+        Unusable: not ``here``, on this machine, or the state directory can't be written.
         JobFailed: the job ended in failure.
     """
-    if not local:
+    if not here:
         raise Unusable(
             "submit: this version of Convoy has no Kubernetes adapter; add --local to run the job on this machine",
             reason="NoKubernetesAdapter",
         )
-    return _submit(manifest.for_this_machine(manifest.read(file), file.parent, namespace), detach, state_dir)
+    return _submit(manifest.for_this_machine(manifest.read(file), file.parent, namespace), detach)
 
 
-def _submit(job: Manifest, detach: bool, state_dir: Path | None) -> int:
-    directory = local.directory(state_dir)
-    cluster = local.open_cluster(state_dir)
+def _submit(job: Manifest, detach: bool) -> int:
+    cluster = local.open_cluster()
     check(cluster, job)
-    operator = local.Operator(directory)
+    operator = local.Operator(local.directory())
     created = create(cluster, job, operator)
-    local.ensure_brain(cluster)
     operator.ensure()
     name, where = created["metadata"]["name"], created["metadata"]["namespace"]
     option = "" if where == "default" else f" --namespace {where}"
@@ -47,7 +45,7 @@ def _submit(job: Manifest, detach: bool, state_dir: Path | None) -> int:
         )
         return 0
     try:
-        follow(cluster, where, name, created["metadata"]["uid"], operator, directory)
+        follow(cluster, where, name, created["metadata"]["uid"], operator)
     except KeyboardInterrupt:
         print(  # noqa: T201
             f"\n{where}/{name} goes on; `convoy explain {name}{option}` says how it goes, "
@@ -66,8 +64,8 @@ def check(cluster: Cluster, given: Manifest) -> None:
     """
     job = ElasticJob.from_manifest(given)
     capacity = admission.Capacity.from_nodes(cluster.list(Kind.NODE).items)
-    admission.admit(job, capacity, script_exists=manifest.script_exists(job))
     manifest.check_commands(job)
+    admission.admit(job, capacity, script_exists=manifest.script_exists(job))
 
 
 def create(cluster: Cluster, job: Manifest, operator: local.Operator) -> Manifest:

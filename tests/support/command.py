@@ -1,0 +1,38 @@
+"""The ``convoy`` command as people run it: a process of its own, timed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COMMAND = (sys.executable, "-m", "convoy.cli.main")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+    seconds: float
+
+
+def convoy(*arguments: str | Path, timeout: float = 50.0, **options: Any) -> Ended:
+    """Run the command to its end."""
+    begin = time.monotonic()
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, check=False, **options
+    )
+    return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - begin)
+
+
+def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
+    """Start the command; its output is one text on stdout."""
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
