@@ -6,7 +6,7 @@ columns fall back to ``DEFAULTS``. Only strategy ``allreduce`` (or none given) i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -102,6 +102,17 @@ class Observations:
     def __len__(self) -> int:
         return len(self.log_speed)
 
+    @property
+    def typical_batch(self) -> float:
+        """The geometric mean of the batches observed; 1 where nothing was."""
+        return float(np.exp(np.mean(np.log(self.configurations.batch_size)))) if len(self) else 1.0
+
+    def relative(self, batch: float) -> Observations:
+        """Return the observations with samples counted in units of ``batch``."""
+        return replace(
+            self, configurations=self.configurations.relative(batch), log_speed=self.log_speed - np.log(batch)
+        )
+
     def thinned(self, most: int) -> Observations:
         """Return at most ``most`` configurations, spread evenly over all in the order of their features."""
         if len(self) <= most:
@@ -109,13 +120,12 @@ class Observations:
         features = self.configurations.features
         order = np.lexsort(features.T[::-1])
         kept = np.sort(order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)])
-        return Observations(
-            self.configurations.take(kept),
-            self.log_speed[kept],
-            self.variance[kept],
-            self.sessions[kept],
-            self.rows,
-            self.ignored,
+        return replace(
+            self,
+            configurations=self.configurations.take(kept),
+            log_speed=self.log_speed[kept],
+            variance=self.variance[kept],
+            sessions=self.sessions[kept],
         )
 
 

@@ -6,18 +6,20 @@ With w processes on n nodes, m samples a process and micro-step, and a micro-ste
     crowding    = max(1, w c / C) * (1 + crowd * share)     c cores a process, C cores that the job can have
     share       = min(1, w c / C) - c / C                    how much fuller the cores are than with one process
     sync(w, n)  = 0                                          w = 1
-                  local * 2 (w - 1) / w + local_step * (w - 1)      on one node
-                  net   * 2 (n - 1) / n + net_step   * (w - 1)      on several
+                  local + local_step * (w - 2)                 on one node
+                  net   + net_step   * (w - 2)                 on several
     step        = (a - 1) compute + (compute^g + sync^g)^(1/g)      g = 1 + exp(overlap): 1 is no overlap, infinity
     full speed       = w m a / step                               samples/s
 
-The form of compute, sync and overlap follows Pollux (Qiao et al., OSDI 2021); the 2 (w - 1) / w is the traffic of a
-ring. Crowding is ours: it is what processes on one machine do to each other when they share cores, caches and memory.
+The form of compute, sync and overlap follows Pollux (Qiao et al., OSDI 2021). Crowding is ours: what processes on one
+machine do to each other when they share cores, caches and memory. Batches are counted in units of the job's own
+typical batch (``Configurations.relative``): how much of a step is overhead at that batch is alike among jobs, the
+seconds a sample aren't.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +61,10 @@ class Configurations:
             self.cluster_cpu[rows],
         )
 
+    def relative(self, batch: float) -> Configurations:
+        """Return the configurations with batches counted in units of ``batch`` samples."""
+        return replace(self, batch_size=self.batch_size / batch)
+
     @property
     def samples_per_step(self) -> Array:
         """Samples of one step, all workers together."""
@@ -89,13 +95,14 @@ def parts(theta: Array, configurations: Configurations) -> tuple[Array, Array]:
     if np.any(np.isfinite(c.cluster_cpu)):
         compute = compute * crowding(c, coefficient[:, 2])
     one_node = c.nodes <= 1
-    traffic = np.where(one_node, 1.0 - 1.0 / c.workers, 1.0 - 1.0 / c.nodes) * 2.0
-    hops = c.workers - 1.0
+    alone = c.workers <= 1
+    hops = np.maximum(c.workers - 2.0, 0.0)
     sync = np.zeros_like(compute)
     if one_node.any():
-        sync[:, one_node] = (coefficient[:, 3] * traffic + coefficient[:, 4] * hops)[:, one_node]
+        sync[:, one_node] = (coefficient[:, 3] + coefficient[:, 4] * hops)[:, one_node]
     if not one_node.all():
-        sync[:, ~one_node] = (coefficient[:, 5] * traffic + coefficient[:, 6] * hops)[:, ~one_node]
+        sync[:, ~one_node] = (coefficient[:, 5] + coefficient[:, 6] * hops)[:, ~one_node]
+    sync[:, alone] = 0.0
     return compute, sync
 
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from convoy.brain.models.frame import (
     DEFAULT_WINDOW_SECONDS,
+    WINDOW_NOISE,
     Observations,
     configurations_of,
     labels_of,
@@ -28,7 +31,27 @@ SCOPE_DRAWS = 1500
 CACHED_PRIORS = 64
 LEARNED_CONFIGURATIONS = 48
 """Configurations of one job that a prior is learned from: more add little to eight coefficients."""
+LARGEST = 600.0
+"""Logarithms of speed beyond it are cut, so that every speed is finite."""
+
 COLUMNS = ("mean", "lower", "upper", "latent_sd", "reason")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of one job."""
+
+    rows: NDArray[np.intp]
+    """Places of its questions in the query."""
+    usable: NDArray[np.intp]
+    """Those of them that are configurations."""
+    why: NDArray[np.object_]
+    """Of each row, what makes it unusable; "" where nothing does."""
+    configurations: Configurations
+    """Of the usable rows, batches in units of ``batch``."""
+    batch: float
+    posterior: Posterior | None
+    """None: neither history nor job showed anything."""
 
 
 class ThroughputModel:
@@ -67,7 +90,8 @@ class ThroughputModel:
         for name, rows in _by_job(history):
             observations = observations_of(rows).thinned(LEARNED_CONFIGURATIONS)
             if len(observations):
-                jobs.append(HistoryJob(name, labels_of(rows), observations))
+                own = observations.relative(observations.typical_batch)
+                jobs.append(HistoryJob(name, labels_of(rows), own))
                 scatter = repeat_scatter(rows)
                 squares, freedom = squares + scatter[0], freedom + scatter[1]
         self.prior_ = learn(sorted(jobs, key=lambda job: job.name), (squares, freedom))
@@ -96,20 +120,17 @@ class ThroughputModel:
         if not 0.0 < level < 1.0:
             raise ValueError(f"level is {level}: expected a probability between 0 and 1, such as 0.9")
         numbers = np.full((len(query), 4), np.nan)
-        reasons: np.ndarray[tuple[int], np.dtype[np.object_]] = np.full(len(query), "", dtype=object)
-        for rows, posterior, configurations, why in self._posteriors(observed, query):
-            reasons[rows] = why
-            usable = why == ""
-            if posterior is None:
-                reasons[rows[usable]] = "NothingKnown"
-                continue
-            if not usable.any():
-                continue
-            asked = configurations.take(np.flatnonzero(usable))
-            values, left = posterior.latent(asked)
-            noise = self.prior_.misfit.session_sd**2 + _window_variance(query.iloc[rows[usable]])
-            numbers[rows[usable]] = _summary(values, left, noise, level, 5.0 + self.history_jobs)
-            reasons[rows[usable]] = self._reasons(posterior.observations, asked)
+        reasons: NDArray[np.object_] = np.full(len(query), "", dtype=object)
+        for asked in self._asked(observed, query):
+            reasons[asked.rows] = asked.why
+            if asked.posterior is None:
+                reasons[asked.usable] = "NothingKnown"
+            elif len(asked.usable):
+                values, left = asked.posterior.latent(asked.configurations)
+                noise = self.prior_.misfit.session_sd**2 + _window_variance(query.iloc[asked.usable])
+                freedom = 5.0 + self.history_jobs
+                numbers[asked.usable] = _summary(values + np.log(asked.batch), left, noise, level, freedom)
+                reasons[asked.usable] = self._reasons(asked.posterior.observations, asked.configurations)
         frame = pd.DataFrame(numbers, index=query.index, columns=list(COLUMNS[:4]))
         frame["reason"] = pd.Series(reasons, index=query.index, dtype=object)
         return frame
@@ -117,25 +138,14 @@ class ThroughputModel:
     def sample(self, observed: pd.DataFrame, query: pd.DataFrame, draws: int, seed: int) -> Array:
         """Return joint draws (draws, rows of ``query``) of the latent speeds in samples/s; NaN where undefined."""
         result = np.full((draws, len(query)), np.nan)
-        for rows, posterior, configurations, why in self._posteriors(observed, query):
-            usable = why == ""
-            if posterior is not None and usable.any():
+        for asked in self._asked(observed, query):
+            if asked.posterior is not None and len(asked.usable):
                 generator = np.random.default_rng(seed)
-                asked = configurations.take(np.flatnonzero(usable))
-                result[:, rows[usable]] = np.exp(np.clip(posterior.joint(asked, draws, generator), -600, 600))
+                values = asked.posterior.joint(asked.configurations, draws, generator) + np.log(asked.batch)
+                result[:, asked.usable] = np.exp(np.clip(values, -LARGEST, LARGEST))
         return result
 
-    def _posteriors(
-        self, observed: pd.DataFrame, query: pd.DataFrame
-    ) -> list[
-        tuple[
-            np.ndarray[tuple[int], np.dtype[np.intp]],
-            Posterior | None,
-            Configurations,
-            np.ndarray[tuple[int], np.dtype[np.object_]],
-        ]
-    ]:
-        """Return for each job asked about: its rows, posterior, configurations and what makes one unusable."""
+    def _asked(self, observed: pd.DataFrame, query: pd.DataFrame) -> list[_Asked]:
         seen = dict(_by_job(observed))
         one = next(iter(seen)) if len(seen) == 1 else None
         answers = []
@@ -143,9 +153,14 @@ class ThroughputModel:
             own = seen.get(name, observed.iloc[:0])
             places = np.asarray(rows["__row__"], dtype=np.intp)
             configurations, why = configurations_of(rows)
+            usable = np.flatnonzero(why == "")
+            configurations = configurations.take(usable)
             observations = observations_of(own)
+            sizes = observations.configurations if len(observations) else configurations
+            batch = float(np.exp(np.mean(np.log(sizes.batch_size)))) if len(sizes) else 1.0
             labels = {**labels_of(own), **labels_of(rows)}
-            answers.append((places, self._posterior(name, labels, observations), configurations, why))
+            posterior = self._posterior(name, labels, observations.relative(batch))
+            answers.append(_Asked(places, places[usable], why, configurations.relative(batch), batch, posterior))
         return answers
 
     def _posterior(self, name: str, labels: dict[str, str], observations: Observations) -> Posterior | None:
@@ -169,9 +184,7 @@ class ThroughputModel:
             self._draws.popitem(last=False)
         return draws
 
-    def _reasons(
-        self, observations: Observations, asked: Configurations
-    ) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+    def _reasons(self, observations: Observations, asked: Configurations) -> NDArray[np.object_]:
         if not len(observations):
             return np.full(len(asked), "HistoryOnly", dtype=object)
         beyond = "Extrapolated" if self.history_jobs else "NoHistory"
@@ -194,8 +207,6 @@ def _by_job(frame: pd.DataFrame, default: str | None = None) -> list[tuple[str, 
 
 
 def _window_variance(rows: pd.DataFrame) -> Array:
-    from convoy.brain.models.frame import WINDOW_NOISE
-
     if "window_seconds" in rows.columns:
         window = pd.to_numeric(rows["window_seconds"], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     else:
@@ -221,5 +232,5 @@ def _summary(values: Array, left: Array, noise: Array, level: float, freedom: fl
     lower = mean - quantile * np.sqrt(variance_below + left + noise)
     upper = mean + quantile * np.sqrt(variance_above + left + noise)
     latent = np.sqrt(values.var(axis=0) + left)
-    bounded = np.clip(np.column_stack([mean, lower, upper]), -600, 600)
+    bounded = np.clip(np.column_stack([mean, lower, upper]), -LARGEST, LARGEST)
     return np.column_stack([np.exp(bounded), latent])
