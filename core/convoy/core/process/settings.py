@@ -7,6 +7,7 @@ A settings class is one group of values. Its fields' descriptions are the refere
 
 from __future__ import annotations
 
+import os
 import tomllib
 from typing import Any, ClassVar, Self
 
@@ -68,6 +69,8 @@ class _File(PydanticBaseSettingsSource):
         path = paths.config_file()
         name = getattr(self.settings_cls, "TABLE", "")
         if not path.is_file():
+            if os.environ.get("CONVOY_CONFIG"):
+                raise InvalidSetting(f"CONVOY_CONFIG: {path} is no file; create it, or unset the variable")
             return {}
         try:
             table = tomllib.loads(path.read_text()).get(name, {})
