@@ -6,7 +6,6 @@ restartPolicy (a pod that ended is replaced under a new name) and, in a master's
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,8 @@ from convoy.core.api.plan import PodMeta
 from convoy.core.cluster.port import Kind
 from convoy.operator.actions import CreateObject
 
-ANNOTATION_NICE = "convoy/nice"
-"""On one machine: how far the pod's processes step back for others'."""
 MASTER_NICE = "5"
+"""On one machine a master yields the CPU to training."""
 ENV_MASTER_PORT = "CONVOY_MASTER_PORT"
 _MASTER_REQUESTS = {"cpu": "100m", "memory": "256Mi"}
 _MASTER_GRACE_SECONDS = 10
@@ -110,7 +108,7 @@ def master_pod(job: ElasticJob, site: Site, index: int, service: Manifest, *, br
     spec.setdefault("terminationGracePeriodSeconds", _MASTER_GRACE_SECONDS)
     given = replica.template.metadata if replica else None
     labels = names.pod_labels(job.metadata.name, names.MASTER, node_id=index, rank=0)
-    annotations = {ANNOTATION_NICE: MASTER_NICE, **(given.annotations if given else {}), **_place(job)}
+    annotations = {names.ANNOTATION_NICE: MASTER_NICE, **(given.annotations if given else {}), **_place(job)}
     return _create(job, Kind.POD, name, {**(given.labels if given else {}), **labels}, annotations, spec)
 
 
@@ -163,7 +161,8 @@ def _create(
 
 
 def _spec(template: PodTemplate) -> Manifest:
-    return copy.deepcopy(template.to_json()["spec"])
+    """Return a template's spec as the user wrote it, to be changed."""
+    return template.spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
 
 
 def _main(spec: Manifest, template: PodTemplate | None) -> Manifest:

@@ -81,7 +81,7 @@ class Pod:
 
 def _state(status: dict[str, Any], state: str) -> dict[str, Any]:
     statuses = status.get("containerStatuses") or []
-    found = (item.get("state", {}).get(state) for item in statuses)
+    found = ((item.get("state") or {}).get(state) for item in statuses if item)
     return next((item for item in found if item is not None), {}) or {}
 
 

@@ -1,0 +1,145 @@
+"""The operator's process on one machine: the reconcilers, and the kubelet that runs the pods."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from pathlib import Path
+
+from convoy.core.api.errors import NotFound, Unusable
+from convoy.core.api.job import Phase
+from convoy.core.api.meta import Manifest
+from convoy.core.api.pod import Pod
+from convoy.core.cluster.local import LocalKubelet, open_cluster
+from convoy.core.cluster.port import Cluster, Kind
+from convoy.core.process import logs
+from convoy.core.process.clock import Clock, SystemClock
+from convoy.core.process.lock import ProcessLock
+from convoy.core.process.paths import ensure_writable
+from convoy.core.process.signals import stop_event
+from convoy.operator.controller import Controller
+from convoy.operator.pods import Site
+from convoy.operator.settings import SYSTEM_NAMESPACE, OperatorSettings, lock_file
+
+_LOOK_SECONDS = 0.2
+_IDLE_LOOK_SECONDS = 1.0
+_END_SECONDS = 60.0
+"""How long pods that are deleted at the end may take."""
+_END_GRACE_SECONDS = 5.0
+
+
+def run(settings: OperatorSettings) -> None:
+    """Run the operator until SIGTERM, or until the settings have it end. Pods outlive a SIGTERM.
+
+    Raises:
+        Unusable: another operator runs on the state directory, or it can't be written.
+        StateError: what is in the state directory isn't a cluster.
+    """
+    logs.configure("operator")
+    log = logs.get("operator.process")
+    state = ensure_writable(settings.state_dir)
+    lock = ProcessLock(lock_file(state))
+    if not lock.acquire():
+        raise Unusable(
+            f"state directory {state}: an operator (pid {lock.holder()}) runs there already; "
+            "use that one, end it, or name another directory with --state-dir",
+            reason="OperatorRunning",
+        )
+    stop = stop_event()
+    clock = SystemClock()
+    try:
+        cluster = open_cluster(state)
+        kubelet = LocalKubelet(cluster)
+        controller = Controller(
+            cluster, _site(settings, state), clock, workers=settings.workers, resync=settings.resync_seconds
+        )
+        kubelet.start()
+        controller.start()
+        log.info("operator runs", pid=os.getpid(), state_dir=str(state))
+        try:
+            why, end_pods = _wait(cluster, clock, settings, stop)
+        finally:
+            controller.stop()
+        try:
+            if end_pods:
+                _delete_all_pods(cluster, clock)
+        finally:
+            kubelet.stop()
+        log.info("operator ends", why=why)
+    finally:
+        lock.release()
+
+
+def _site(settings: OperatorSettings, state: Path) -> Site:
+    return Site(
+        master_image=settings.master_image,
+        master_command=tuple(settings.master_command),
+        brain_address=settings.brain_address,
+        jobs_dir=state / "jobs",
+    )
+
+
+def _wait(cluster: Cluster, clock: Clock, settings: OperatorSettings, stop: threading.Event) -> tuple[str, bool]:
+    """Wait for the end; return why it came, and whether the pods end too."""
+    companion = None if settings.exit_with is None else _Companion(settings.exit_with)
+    busy_at = looked_at = clock.monotonic()
+    while not stop.wait(_LOOK_SECONDS):
+        if companion is not None and companion.gone():
+            return f"process {settings.exit_with} is gone", True
+        now = clock.monotonic()
+        if settings.exit_when_idle is None or now - looked_at < min(_IDLE_LOOK_SECONDS, settings.exit_when_idle):
+            continue
+        looked_at = now
+        if not idle(cluster):
+            busy_at = now
+        elif now - busy_at >= settings.exit_when_idle:
+            return "no job is unfinished", True
+    return "asked to stop", False
+
+
+def idle(cluster: Cluster) -> bool:
+    """Whether no job is unfinished and no pod runs but Convoy's own."""
+    if any(not _is_finished(job) for job in cluster.list(Kind.ELASTIC_JOB).items):
+        return False
+    pods = (Pod.from_manifest(pod) for pod in cluster.list(Kind.POD).items)
+    return all(pod.namespace == SYSTEM_NAMESPACE or pod.phase.is_over for pod in pods)
+
+
+def _is_finished(job: Manifest) -> bool:
+    return (job.get("status") or {}).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+def _delete_all_pods(cluster: Cluster, clock: Clock) -> None:
+    """Delete the pods of all jobs and Convoy's own, and wait for their end."""
+    deadline = clock.monotonic() + _END_SECONDS
+    tick = threading.Event()
+    while left := [Pod.from_manifest(pod) for pod in cluster.list(Kind.POD).items]:
+        for pod in left:
+            if not pod.deleting:
+                try:
+                    cluster.delete(Kind.POD, pod.namespace, pod.name, grace_seconds=_END_GRACE_SECONDS, uid=pod.uid)
+                except NotFound:
+                    continue
+        if clock.monotonic() > deadline:
+            logs.get("operator.process").warning(
+                "some pods did not end in time", seconds=_END_SECONDS, pods=[pod.name for pod in left]
+            )
+            return
+        tick.wait(0.05)
+
+
+class _Companion:
+    """A process that is watched for its end; a later process of the same pid isn't taken for it."""
+
+    def __init__(self, pid: int) -> None:
+        try:
+            self._file: int | None = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._file = None
+
+    def gone(self) -> bool:
+        if self._file is None:
+            return True
+        readable, _, _ = select.select([self._file], [], [], 0)
+        return bool(readable)

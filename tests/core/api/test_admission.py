@@ -1,0 +1,122 @@
+"""A job that can't be carried out is refused before it is submitted, with the field, the value and what would do."""
+
+from typing import Any
+
+import pytest
+
+from convoy.core.api.admission import Capacity, admit
+from convoy.core.api.errors import InvalidManifest
+from convoy.core.api.job import ElasticJob
+
+SMALL = Capacity(largest_cores=2, largest_memory=8 << 30, total_cores=4, total_memory=12 << 30)
+
+
+def job(name: str = "digits", *, cpu: Any = None, memory: str | None = None, **worker: Any) -> ElasticJob:
+    requests = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value is not None}
+    command = worker.pop("command", ["dlrover-run", "--nnodes=$NODE_NUM", "examples/train.py", "--x=other.py"])
+    container = {"name": "main", "command": command, "resources": {"requests": requests}}
+    spec = {"replicas": 1, "template": {"spec": {"containers": [container]}}, **worker}
+    strategy = worker.pop("strategy", "AllreduceStrategy")
+    spec.pop("strategy", None)
+    return ElasticJob.from_manifest(
+        {
+            "apiVersion": "elastic.iml.github.io/v1alpha1",
+            "kind": "ElasticJob",
+            "metadata": {"name": name},
+            "spec": {"distributionStrategy": strategy, "replicaSpecs": {"worker": spec}},
+        }
+    )
+
+
+def refusal(one: ElasticJob, capacity: Capacity | None = SMALL) -> str:
+    with pytest.raises(InvalidManifest) as caught:
+        admit(one, capacity)
+    assert caught.value.exit_status == 2
+    return str(caught.value)
+
+
+def test_a_job_that_fits_is_admitted() -> None:
+    admit(job(cpu="2", memory="6Gi", replicas=2), SMALL, script_exists=lambda path: path == "examples/train.py")
+    admit(job(cpu="500", replicas=900))  # nobody knows the nodes
+    admit(job(replicas=900), SMALL)  # nothing is asked for
+
+
+def test_a_node_larger_than_the_largest_is_refused() -> None:
+    assert refusal(job(cpu=1000)) == (
+        "spec.replicaSpecs.worker.template.spec.containers[0].resources.requests.cpu: "
+        "1000 cores, but the largest node has 2; ask for 2 or less"
+    )
+    said = refusal(job(memory="64Gi"))
+    assert said.startswith("spec.replicaSpecs.worker.template.spec.containers[0].resources.requests.memory: 64Gi")
+    assert "ask for 8192Mi or less" in said
+
+
+def test_a_limit_counts_where_there_is_no_request() -> None:
+    one = job()
+    one.spec.replica_specs["worker"].template.main().resources.limits["cpu"] = "3"
+    assert ".resources.limits.cpu: 3 cores" in refusal(one)
+    one.spec.replica_specs["worker"].template.main().resources.requests["cpu"] = "1"
+    admit(one, SMALL)
+
+
+def test_a_smallest_size_that_does_not_fit_is_refused_where_it_is_asked_for() -> None:
+    assert refusal(job(cpu=1, replicas=5)).startswith(
+        "spec.replicaSpecs.worker.replicas: 5 pods of 1 cores need 5, but all nodes together have 4; ask for 4 or"
+    )
+    said = refusal(job(memory="4Gi", replicas=8, minReplicas=4, maxReplicas=8))
+    assert said.startswith("spec.replicaSpecs.worker.minReplicas: 4 pods of 4096 MiB")
+    admit(job(cpu=1, replicas=8, minReplicas=2, maxReplicas=8), SMALL)
+
+
+@pytest.mark.parametrize("command", [["dlrover-run", "--nnodes=2:8"], ["sh", "-c", "dlrover-run --nnodes 2:8 x.py"]])
+def test_the_launchers_range_counts_where_the_spec_gives_none(command: list[str]) -> None:
+    admit(job(cpu=1, replicas=8, command=command), SMALL)
+
+
+@pytest.mark.parametrize("name", ["Digits", "a.b", "-a", "a_b", ""])
+def test_a_name_that_no_host_can_have_is_refused(name: str) -> None:
+    assert refusal(job(name)).startswith("metadata.name: ")
+
+
+def test_a_name_too_long_for_its_pods_is_refused_with_the_length_that_would_do() -> None:
+    said = refusal(job("a" * 60))
+    assert said.endswith("use 35 or fewer")
+    admit(job("a" * 35), SMALL)
+    refusal(job("a" * 36))
+
+
+def test_parameter_servers_are_refused_for_now() -> None:
+    said = refusal(job(strategy="ParameterServerStrategy"))
+    assert said.startswith("spec.distributionStrategy: ParameterServerStrategy is not carried out by this version")
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        (["dlrover-run", "--nnodes=1", "gone.py"], "command[2]"),
+        (["/bin/bash", "-c", "cd . && dlrover-run gone.py --epochs 3"], "command[2]"),
+    ],
+)
+def test_a_missing_script_is_named_with_its_place(command: list[str], place: str) -> None:
+    asked = []
+
+    def exists(path: str) -> bool:
+        asked.append(path)
+        return False
+
+    with pytest.raises(InvalidManifest) as caught:
+        admit(job(command=command), script_exists=exists)
+    assert caught.value.path == f"spec.replicaSpecs.worker.template.spec.containers[0].{place}"
+    assert "gone.py" in str(caught.value)
+    assert asked == ["gone.py"]
+
+
+def test_nodes_that_say_nothing_are_passed_over() -> None:
+    nodes: list[dict[str, Any]] = [
+        {"status": {"capacity": {"cpu": "4", "memory": "8Gi"}, "allocatable": {"cpu": "3500m"}}},
+        {"status": {"capacity": {"cpu": "2", "memory": "16Gi"}}},
+        {},
+        {"status": {"capacity": {"cpu": "much"}}},
+    ]
+    assert Capacity.from_nodes(nodes) == Capacity(3.5, 16 << 30, 5.5, 24 << 30)
+    assert Capacity.from_nodes([{}]) is None
