@@ -45,7 +45,7 @@ def require_token(token: str) -> Check:
     return check
 
 
-class AsyncGuard(grpc.aio.ServerInterceptor[Any, Any]):
+class AsyncGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stub alone
     """The interceptor of an asyncio server: methods with one request and one answer, or a stream of answers."""
 
     def __init__(self, check: Check) -> None:
@@ -90,7 +90,7 @@ class AsyncGuard(grpc.aio.ServerInterceptor[Any, Any]):
         return answer
 
 
-class Guard(grpc.ServerInterceptor[Any, Any]):
+class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg]
     """The interceptor of a threaded server; unary calls only."""
 
     def __init__(self, check: Check) -> None:
