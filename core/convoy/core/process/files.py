@@ -14,7 +14,7 @@ from convoy.core.process.crashpoint import crash_point
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file's content; a reader sees the old or the new one, never a part. The later of two writers counts.
+    """Replace the file's content; a reader sees the old or the new one, never a part. The later writer counts.
 
     Raises:
         Unusable: the folder isn't there or can't be written, or the disk is full; the old content stands.
