@@ -28,13 +28,13 @@ _CONNECT_SECONDS = 5
 _STATEMENT_SECONDS = 60
 
 
-def default_url() -> str:
-    """Return the URL of the embedded database, in the state directory.
+def default_url(state_dir: Path) -> str:
+    """Return the URL of the embedded database in a state directory, which is made where it isn't there.
 
     Raises:
         Unusable: the state directory can't be written.
     """
-    return f"sqlite:///{paths.ensure_writable(paths.state_dir()) / 'brain.db'}"
+    return f"sqlite:///{paths.ensure_writable(state_dir) / 'brain.db'}"
 
 
 def parse_url(url: str) -> URL:

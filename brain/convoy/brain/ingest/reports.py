@@ -1,0 +1,205 @@
+"""Masters' reports into the store: each once, acknowledged only when it is committed.
+
+A report is known by (job, sender, incarnation, sequence). The highest sequence stored of a reporter, its watermark,
+is committed in the rows' own transaction: a report that comes again is acknowledged and stores nothing. One that
+another overtook is still stored. The rows' own keys (a job's window, a node's moment) see to it that none is twice,
+even if another master sends it again under a number of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from convoy.brain.ingest import check
+from convoy.brain.ingest.check import Checker, Row
+from convoy.brain.store import faults, jobs
+from convoy.brain.store.engine import writing
+from convoy.brain.store.tables import (
+    JobEvent,
+    NodeLoad,
+    Recommendation,
+    Reporter,
+    ScalePlan,
+    TrainingSpeed,
+)
+from convoy.brain.store.write import insert_new, insert_or_update
+from convoy.core.api.envelope import Envelope
+from convoy.core.api.errors import InvalidInput, Unavailable
+from convoy.core.api.v1 import brain_pb2
+from convoy.core.process.clock import Clock
+from convoy.core.process.crashpoint import crash_point
+
+_ATTEMPTS = 4
+_MAX_ROWS = 100_000
+_PLAN_KEY = ("job_id", "name")
+_PLAN_UPDATES = (
+    "recommendation_id",
+    "carried_out_at",
+    "workers_before",
+    "workers_after",
+    "predicted",
+    "predicted_lower",
+    "predicted_upper",
+    "realized",
+    "realized_seconds",
+    "restart_seconds",
+    "reason",
+    "message",
+    "rolled_back",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """What became of a report: rows stored, and a sentence for each that was refused."""
+
+    stored: int
+    refused: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    job: Row
+    features: list[Row]
+    speed: list[Row]
+    load: list[Row]
+    events: list[Row]
+    plans: list[Row]
+    refused: list[str]
+
+    @property
+    def count(self) -> int:
+        return len(self.speed) + len(self.load) + len(self.events) + len(self.plans)
+
+
+class Ingest:
+    """Stores reports. Safe to use from several threads and from several processes at once."""
+
+    def __init__(self, engine: Engine, clock: Clock, *, clock_tolerance: float = 60.0) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._tolerance = clock_tolerance
+
+    def store(self, envelope: Envelope, report: brain_pb2.BrainReport) -> Ack:
+        """Store a report; when this returns it is committed.
+
+        Raises:
+            InvalidInput: nobody's report, or of no job.
+            Unavailable: the database can't be reached now; nothing is stored, send it again.
+        """
+        _refuse_nobody(envelope, report)
+        now = self._clock.now()
+        rows = _checked(report, Checker(now, self._tolerance))
+        for attempt in itertools.count(1):
+            try:
+                with writing(self._engine) as connection:
+                    stored, unknown = _store(connection, envelope, rows, datetime.fromtimestamp(now, UTC))
+                    crash_point("brain.report.before-commit")
+                crash_point("brain.report.after-commit")
+                return Ack(stored, rows.refused + unknown)
+            except Unavailable as error:
+                deadlock = isinstance(error.__cause__, DBAPIError) and faults.again(error.__cause__)
+                if not deadlock or attempt == _ATTEMPTS:
+                    raise
+                time.sleep(0.02 * attempt)
+        raise AssertionError("unreachable")
+
+
+def _refuse_nobody(envelope: Envelope, report: brain_pb2.BrainReport) -> None:
+    if not envelope.sender or envelope.sequence < 1 or envelope.incarnation < 1:
+        raise InvalidInput(
+            "a report's metadata needs convoy-sender, convoy-incarnation and convoy-sequence: by them it is stored "
+            "once",
+            reason="IncompleteEnvelope",
+        )
+    if len(envelope.sender) > 253 or max(envelope.incarnation, envelope.sequence) > 2**63 - 1:
+        raise InvalidInput("convoy-sender, -incarnation or -sequence is too long", reason="IncompleteEnvelope")
+    if envelope.job and envelope.job != report.job.uid:
+        raise InvalidInput(
+            f"convoy-job is {envelope.job!r} and the report is of job {report.job.uid!r}",
+            reason="InvalidJobDescription",
+        )
+    rows = len(report.speed) + len(report.load) + len(report.events) + len(report.plans)
+    if rows > _MAX_ROWS:
+        raise InvalidInput(f"the report has {rows} rows: expected at most {_MAX_ROWS}", reason="ReportTooLarge")
+
+
+def _checked(report: brain_pb2.BrainReport, checker: Checker) -> _Rows:
+    job = check.description(report.job)
+    features = check.features(report.job)
+    speed = check.each("speed sample", report.speed, checker.speed)
+    load = check.each("node load", report.load, checker.load)
+    events = check.each("event", report.events, checker.event)
+    plans = check.each("plan", report.plans, checker.plan)
+    return _Rows(
+        job=job,
+        features=features.rows,
+        speed=speed.rows,
+        load=load.rows,
+        events=events.rows,
+        plans=check.distinct(plans.rows, ("name",)),
+        refused=features.refused + speed.refused + load.refused + events.refused + plans.refused,
+    )
+
+
+def _store(connection: Connection, envelope: Envelope, rows: _Rows, now: datetime) -> tuple[int, list[str]]:
+    """Store the rows unless they are; return how many, and sentences about them."""
+    known = jobs.job_id(connection, rows.job["uid"])
+    job = known if known is not None else jobs.ensure(connection, rows.job, now)
+    reporter, watermark = _reporter(connection, job, envelope, now)
+    if envelope.sequence == watermark:
+        return 0, []
+    overtaken = envelope.sequence < watermark
+    if known is not None:
+        jobs.ensure(connection, rows.job, now, follow=not overtaken)
+    for table, new in ((TrainingSpeed, rows.speed), (NodeLoad, rows.load), (JobEvent, rows.events)):
+        insert_new(connection, table, [{"job_id": job, **row} for row in new])
+    plans, unknown = _of_known_recommendations(connection, job, rows.plans)
+    if overtaken:
+        insert_new(connection, ScalePlan, plans)
+        return rows.count, unknown
+    jobs.set_features(connection, job, rows.features)
+    insert_or_update(connection, ScalePlan, plans, key=_PLAN_KEY, update=_PLAN_UPDATES)
+    changes = {"sequence": envelope.sequence, "last_seen": now}
+    connection.execute(sa.update(Reporter).where(Reporter.id == reporter).values(changes))
+    return rows.count, unknown
+
+
+def _reporter(connection: Connection, job: int, envelope: Envelope, now: datetime) -> tuple[int, int]:
+    """Return the reporter's number and watermark, its row locked: the same report on two threads takes turns."""
+    who = {"job_id": job, "sender": envelope.sender, "incarnation": envelope.incarnation}
+    query = sa.select(Reporter.id, Reporter.sequence).filter_by(**who).with_for_update()
+    found = connection.execute(query).one_or_none()
+    if found is None:
+        insert_new(connection, Reporter, [{**who, "sequence": 0, "last_seen": now}])
+        found = connection.execute(query).one()
+    return found.id, found.sequence
+
+
+def _of_known_recommendations(connection: Connection, job: int, plans: list[Row]) -> tuple[list[Row], list[str]]:
+    """Return the plans with the job and without recommendations that aren't in the store, and a sentence for each."""
+    named = {plan["recommendation_id"] for plan in plans} - {None}
+    query = sa.select(Recommendation.id).where(Recommendation.id.in_(named))
+    there = set(connection.execute(query).scalars()) if named else set()
+    unknown = [
+        f"plan {plan['name']}: recommendation {plan['recommendation_id']} isn't in the store; the plan was stored "
+        "without it"
+        for plan in plans
+        if plan["recommendation_id"] is not None and plan["recommendation_id"] not in there
+    ]
+    stored = [
+        {
+            **plan,
+            "job_id": job,
+            "recommendation_id": plan["recommendation_id"] if plan["recommendation_id"] in there else None,
+        }
+        for plan in plans
+    ]
+    return stored, unknown

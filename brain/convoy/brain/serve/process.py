@@ -1,0 +1,103 @@
+"""The Brain's process: migrate, serve, stop on SIGTERM."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from convoy.brain.settings import BrainSettings
+from convoy.brain.store.engine import open_engine, shown
+from convoy.brain.store.migrate import migrate
+from convoy.core.api.errors import InvalidSetting, Unavailable, Unusable
+from convoy.core.process import logs
+from convoy.core.process.clock import SystemClock
+from convoy.core.process.quiet import quiet_grpc
+from convoy.core.process.signals import stop_event
+
+if TYPE_CHECKING:
+    import grpc
+
+log = logs.get("brain")
+
+_STOP_SECONDS = 5.0
+_RETRY_SECONDS = 1.0
+
+
+def run(settings: BrainSettings) -> None:
+    """Serve until SIGTERM or SIGINT. Call from the main thread.
+
+    Raises:
+        InvalidSetting: the database's URL is wrong, or there is no token where others than this machine can call.
+        Unusable: the port is in use, or the database isn't there or refuses us.
+        UnknownSchema: a newer version made the database's schema.
+    """
+    logs.configure("brain")
+    quiet_grpc()  # before grpc is imported
+    from convoy.core.rpc.guard import require_token
+    from convoy.core.rpc.server import bind, blocking_server
+
+    stop = stop_event()
+    token = settings.brain_token.get_secret_value()
+    if not token and not _loopback(settings.brain_host):
+        raise InvalidSetting(
+            f"brain_token: empty, and brain_host {settings.brain_host!r} lets other machines call; set "
+            "CONVOY_BRAIN_TOKEN to a secret, or brain_host to 127.0.0.1"
+        )
+    server = blocking_server(require_token(token), threads=settings.brain_threads)
+    port = bind(server, _address(settings.brain_host, settings.brain_port))
+    try:
+        _serve(server, port, settings, stop)
+    finally:
+        server.stop(_STOP_SECONDS).wait(_STOP_SECONDS + 1)
+
+
+def _serve(server: grpc.Server, port: int, settings: BrainSettings, stop: threading.Event) -> None:
+    url = settings.database()
+    if not _migrated(url, settings.database_wait_seconds, stop):
+        return
+    # Only now: numpy, pandas and scipy take longer to import than a refusal may take.
+    from convoy.brain.serve.servicer import BrainServicer
+    from convoy.core.api.v1 import brain_pb2_grpc
+
+    engine = open_engine(url)
+    servicer = BrainServicer(engine, SystemClock(), settings)
+    brain_pb2_grpc.add_BrainServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+    server.start()
+    log.info("serving", address=f"{settings.brain_host}:{port}", database=shown(engine.url))
+    servicer.warm_up()
+    stop.wait()
+    log.info("stopping")
+    server.stop(_STOP_SECONDS).wait(_STOP_SECONDS + 1)
+    engine.dispose()
+
+
+def _migrated(url: str, wait: float, stop: threading.Event) -> bool:
+    """Bring the schema up to date; False if told to stop. Waits for a server that is away, not for one that refuses."""
+    until = time.monotonic() + wait
+    while not stop.is_set():
+        try:
+            done = migrate(url)
+        except (Unusable, Unavailable) as error:
+            away = error.reason in ("DatabaseUnreachable", "DatabaseBusy")
+            if not away or time.monotonic() >= until:
+                raise
+            log.warning("waiting for the database", error=str(error), seconds=round(until - time.monotonic()))
+            stop.wait(_RETRY_SECONDS)
+        else:
+            if done.before != done.after:
+                log.info("schema brought up to date", before=done.before, after=done.after)
+            return True
+    return False
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

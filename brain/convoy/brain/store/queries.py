@@ -1,0 +1,131 @@
+"""What the command line and the report read: rows of the store as typed objects, detached from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+from sqlalchemy.orm import Session
+
+from convoy.brain.store.engine import reading
+from convoy.brain.store.tables import (
+    Base,
+    HistoryObservation,
+    Job,
+    JobEvent,
+    JobFeature,
+    NodeLoad,
+    Recommendation,
+    ScalePlan,
+    TrainingSpeed,
+)
+from convoy.core.api.errors import NotFound
+
+Row = TypeVar("Row", bound=Base)
+
+
+@contextmanager
+def _session(engine: Engine) -> Iterator[Session]:
+    with reading(engine) as connection, Session(bind=connection, expire_on_commit=False) as session:
+        yield session
+
+
+def _rows(engine: Engine, kind: type[Row], query: Any) -> list[Row]:
+    with _session(engine) as session:
+        return list(session.scalars(query))
+
+
+def jobs(engine: Engine, *, limit: int = 1000) -> list[Job]:
+    """Return the jobs that reported last, the latest first."""
+    return _rows(engine, Job, sa.select(Job).order_by(Job.last_seen.desc(), Job.id.desc()).limit(limit))
+
+
+def find_job(engine: Engine, name: str, *, namespace: str | None = None) -> Job:
+    """Return the job of that uid or, of those with that name, the one first seen last.
+
+    Raises:
+        NotFound: the store knows no such job; the message names some that it knows.
+    """
+    query = sa.select(Job).where(sa.or_(Job.uid == name, Job.name == name))
+    if namespace is not None:
+        query = query.where(Job.namespace == namespace)
+    found = _rows(engine, Job, query.order_by(Job.first_seen.desc(), Job.id.desc()).limit(1))
+    if found:
+        return found[0]
+    known = ", ".join(sorted({job.name for job in jobs(engine, limit=20)})) or "none at all"
+    where = f" in namespace {namespace!r}" if namespace is not None else ""
+    raise NotFound(f"the Brain's store knows no job {name!r}{where}; it knows {known}")
+
+
+def features(engine: Engine, job: Job) -> dict[str, float]:
+    """Return the numbers that describe the job."""
+    rows = _rows(
+        engine, JobFeature, sa.select(JobFeature).where(JobFeature.job_id == job.id).order_by(JobFeature.name)
+    )
+    return {row.name: row.value for row in rows}
+
+
+def recommendations(
+    engine: Engine, job: Job, *, decisions: tuple[str, ...] = (), limit: int = 1000
+) -> list[Recommendation]:
+    """Return the latest recommendations, in the order in which they were made; of the given decisions, if any."""
+    query = sa.select(Recommendation).where(Recommendation.job_id == job.id)
+    if decisions:
+        query = query.where(Recommendation.decision.in_(decisions))
+    latest = query.order_by(Recommendation.made_at.desc(), Recommendation.id.desc()).limit(limit)
+    return list(reversed(_rows(engine, Recommendation, latest)))
+
+
+def plans(engine: Engine, job: Job) -> list[ScalePlan]:
+    """Return the job's plans and their outcomes, the earliest first."""
+    query = sa.select(ScalePlan).where(ScalePlan.job_id == job.id)
+    return _rows(engine, ScalePlan, query.order_by(ScalePlan.created_at, ScalePlan.id))
+
+
+def changes_since(engine: Engine, job_uid: str, since: datetime) -> int:
+    """Return how many plans changed the size of the job after it had started, since a moment."""
+    query = (
+        sa.select(sa.func.count())
+        .select_from(ScalePlan)
+        .join(Job, Job.id == ScalePlan.job_id)
+        .where(Job.uid == job_uid, ScalePlan.created_at >= since, ScalePlan.workers_before > 0)
+        .where(ScalePlan.workers_before != ScalePlan.workers_after)
+    )
+    with reading(engine) as connection:
+        return connection.execute(query).scalar_one()
+
+
+def speed(engine: Engine, job: Job, *, since: datetime | None = None, limit: int = 100_000) -> list[TrainingSpeed]:
+    """Return the job's windows in the order of time, at most the last ``limit``."""
+    return _series(engine, TrainingSpeed, job, since, limit)
+
+
+def loads(engine: Engine, job: Job, *, since: datetime | None = None, limit: int = 100_000) -> list[NodeLoad]:
+    """Return the loads of the job's nodes in the order of time, at most the last ``limit``."""
+    return _series(engine, NodeLoad, job, since, limit)
+
+
+def _series(engine: Engine, table: Any, job: Job, since: datetime | None, limit: int) -> list[Any]:
+    query = sa.select(table).where(table.job_id == job.id)
+    if since is not None:
+        query = query.where(table.ended_at >= since)
+    return list(reversed(_rows(engine, table, query.order_by(table.ended_at.desc()).limit(limit))))
+
+
+def events(engine: Engine, job: Job, *, limit: int = 10_000) -> list[JobEvent]:
+    """Return what happened to the job in the order of time, at most the last ``limit``."""
+    query = sa.select(JobEvent).where(JobEvent.job_id == job.id)
+    latest = query.order_by(JobEvent.happened_at.desc(), JobEvent.id.desc()).limit(limit)
+    return list(reversed(_rows(engine, JobEvent, latest)))
+
+
+def history_size(engine: Engine) -> tuple[int, int]:
+    """Return how many imported rows there are, and of how many jobs."""
+    query = sa.select(sa.func.count(), sa.func.count(HistoryObservation.job.distinct()))
+    with reading(engine) as connection:
+        rows, distinct = connection.execute(query).one()
+    return int(rows), int(distinct)
