@@ -290,6 +290,44 @@ def brain_serve(
     process.run(BrainSettings.load(database_url=database_url, brain_port=port))
 
 
+@brain.command("recommend")
+def brain_recommend(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's name or uid.", show_default=False)],
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Where several jobs have the name.", show_default=False)
+    ] = None,
+    max_workers: Annotated[
+        int | None, typer.Option(min=1, help="Most workers, instead of the job's limit.", show_default=False)
+    ] = None,
+    horizon_seconds: Annotated[
+        float | None, typer.Option(min=1.0, help="A change must be paid back within it.", show_default=False)
+    ] = None,
+    database_url: DatabaseUrl = None,
+    state_dir: StateDir = None,
+) -> None:
+    """Say what JOB should become, from the store alone. Nothing is changed, and no Brain needs to run.
+
+    Shows the decision with its reason, and every size that was weighed: predicted speed with its intervals, price.
+
+    \b
+    Examples:
+      convoy brain recommend digits-allreduce
+      convoy brain recommend digits-allreduce --max-workers 8
+
+    Exit status: 0 answered ("undefined" is an answer), 1 there is no such job, 2 the database can't be used.
+    """
+    _enter(state_dir)
+    from convoy.cli.recommend import run
+
+    run(
+        job,
+        database_url=database_url,
+        namespace=namespace,
+        max_workers=max_workers,
+        horizon_seconds=horizon_seconds,
+    )
+
+
 @brain.command("migrate")
 def brain_migrate(database_url: DatabaseUrl = None, state_dir: StateDir = None) -> None:
     """Bring the Brain's database to this version's tables. Changes nothing where it is there already.

@@ -1,0 +1,66 @@
+"""``convoy brain recommend JOB``: what the Brain would say of a job now, and everything that it weighed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from convoy.brain.plan import JobRecommendation
+
+
+def run(
+    job: str,
+    *,
+    database_url: str | None,
+    namespace: str | None,
+    max_workers: int | None,
+    horizon_seconds: float | None,
+) -> None:
+    """Print the recommendation.
+
+    Raises:
+        InvalidInput, Unusable: the database can't be used, or nothing was measured yet.
+        NotFound: it knows no such job.
+    """
+    from convoy.brain.settings import BrainSettings
+    from convoy.brain.store.engine import check
+
+    settings = BrainSettings.load(database_url=database_url)
+    check(settings.database(), must_exist=True)  # before the models, which take longer to import than a refusal may
+    from convoy.brain.serve.recommend import recommend
+
+    found = recommend(settings, job, namespace=namespace, max_workers=max_workers, horizon_seconds=horizon_seconds)
+    answer = found.answer
+    console = Console(highlight=False)
+    console.print(
+        f"[bold]{found.job.namespace}/{found.job.name}[/]: {answer.decision} [{answer.reason}]", markup=True
+    )
+    console.print(answer.message, markup=False)
+    if answer.options:
+        console.print(options(answer))
+    console.print(f"from {answer.observations} observations of the job and {answer.history_jobs} jobs of history")
+
+
+def options(answer: JobRecommendation) -> Table:
+    """Return the sizes that were weighed as a table."""
+    price = f"{answer.currency}/H"
+    shown = Table("WORKERS", "SAMPLES/S", "90 %", "99 %", price, f"{answer.currency}/M SAMPLES", "VERDICT", box=None)
+    for one in answer.options:
+        shown.add_row(
+            str(one.workers),
+            _number(one.predicted),
+            f"{_number(one.lower90)}..{_number(one.upper90)}",
+            f"{_number(one.lower99)}..{_number(one.upper99)}",
+            _number(one.price_per_hour, 3),
+            _number(one.price_per_million_samples, 4),
+            one.verdict,
+        )
+    return shown
+
+
+def _number(value: float, digits: int = 0) -> str:
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
