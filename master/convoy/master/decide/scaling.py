@@ -1,0 +1,260 @@
+"""How large the job should be: when to ask the Brain, what to make of its answers and of people's plans.
+
+Whether a change pays is the Brain's to judge; the master carries out what differs from the present size, while
+nothing else is under way, at most so often an hour, and never a size that was rolled back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from convoy.core.api import names
+from convoy.core.api.job import OptimizeMode
+from convoy.master.decide import rounds, speed
+from convoy.master.decide.actions import AnswerManualPlan, AskBrain, RecordPlan
+from convoy.master.decide.draft import Draft
+from convoy.master.decide.events import BrainAnswered, BrainSilent, JobObserved, ManualPlanObserved
+from convoy.master.decide.state import Advice, Cause, NodeStatus, Trial
+
+_HOUR = 3600.0
+_REMEMBERED_PLANS = 32
+
+
+def advance(draft: Draft) -> None:
+    """Decide the first size; then ask the Brain when there is something to ask about."""
+    if draft.job.verdict is not None:
+        return
+    if draft.job.target == 0:
+        _start(draft)
+        return
+    _follow_spec(draft)
+    if draft.live.asking and draft.now - draft.live.asked_at > 3 * draft.policy.ask_slowly:
+        draft.set_live(asking="")  # the answer was lost
+    facts = draft.state.facts
+    due = facts.automatic and facts.brain and not draft.live.asking and draft.now >= draft.live.ask_after
+    watched = draft.job.trial is not None and draft.job.trial.windows < draft.policy.windows_to_judge
+    if not due or watched or not is_steady(draft):
+        return
+    if len(speed.settled(draft, len(draft.round.members))) >= draft.policy.windows_before_asking:
+        _ask(draft, "RUNNING", len(draft.round.members))
+
+
+def is_steady(draft: Draft) -> bool:
+    """Whether the job trains at its target size, with nothing missing and nothing under way."""
+    job = draft.job
+    if job.plan is not None or job.verdict is not None or not rounds.all_run(draft):
+        return False
+    ranks = set(range(job.target))
+    return (
+        set(job.nodes) == ranks
+        and all(node.status is NodeStatus.LIVE for node in job.nodes.values())
+        and (set(draft.round.ranks) == ranks or len(draft.round.members) + draft.state.unit > job.target)
+    )
+
+
+def set_target(draft: Draft, size: int, cause: Cause, *, reversible: bool, rolls_back: bool = False) -> None:
+    """Have the job become ``size`` nodes. Nodes beyond leave; how the change fares is watched."""
+    before = draft.job.target
+    for rank, node in sorted(draft.job.nodes.items()):
+        if rank >= size and node.status is not NodeStatus.LEAVING:
+            draft.set_node(rank, status=NodeStatus.LEAVING)
+            if node.status is NodeStatus.LOST:
+                draft.set_node(rank, incarnation=0)
+    trial = Trial(
+        plan=names.scale_plan(draft.state.facts.name, draft.job.next_plan),
+        cause=cause,
+        created_at=draft.now,
+        before=before,
+        after=size,
+        speed_before=speed.mean(speed.settled(draft, before)),
+        reversible=reversible,
+        rolls_back=rolls_back,
+    )
+    if before:
+        draft.set_job(trial=trial, next_plan=draft.job.next_plan + 1)
+        draft.act(RecordPlan(trial))
+    draft.set_job(target=size, cause=cause)
+    draft.say(
+        "TargetChanged",
+        f"{before} nodes are to become {size}: {cause.reason}: {cause.message}",
+        before=before,
+        after=size,
+    )
+
+
+def take_back(draft: Draft, trial: Trial, reason: str, message: str) -> None:
+    """Return to the size before a change, and remember that size."""
+    until = draft.now + draft.policy.rejected_for
+    draft.set_job(trial=None, rejected={**draft.job.rejected, trial.after: until})
+    draft.act(RecordPlan(trial, rolled_back=True))
+    cause = Cause(reason, f"{message}; back to {trial.before} nodes")
+    set_target(draft, trial.before, cause, reversible=False, rolls_back=True)
+
+
+def on_job(draft: Draft, event: JobObserved) -> None:
+    """The ElasticJob, as it is now."""
+    if draft.state.facts != event.facts:
+        draft.state = replace(draft.state, facts=event.facts)
+
+
+def on_manual_plan(draft: Draft, event: ManualPlanObserved) -> None:
+    """A person's plan: made exact at once, or, while nodes are on their way, when the way is free."""
+    if draft.job.verdict is not None:
+        return
+    if event.uid in draft.job.manual_plans:  # the answer was decided and didn't get through
+        draft.act(AnswerManualPlan(event.name, True, "MadeExact", f"{event.name} was carried out"))
+        return
+    problem = event.problem or ("replicas: expected 1 or more" if event.replicas < 1 else "")
+    if problem:
+        draft.act(AnswerManualPlan(event.name, False, "InvalidPlan", problem))
+        return
+    if not _is_free(draft) or draft.job.target == 0:
+        return
+    if event.replicas == draft.job.target:
+        draft.act(AnswerManualPlan(event.name, True, "NothingToDo", f"the job has {event.replicas} nodes"))
+    else:
+        message = f"{event.name} asks for {event.replicas} nodes"
+        set_target(draft, event.replicas, Cause("ManualPlan", message), reversible=False)
+        exact = draft.job.trial.plan if draft.job.trial else ""
+        draft.act(AnswerManualPlan(event.name, True, "MadeExact", f"carried out by {exact}"))
+    seen = (*draft.job.manual_plans, event.uid)[-_REMEMBERED_PLANS:]
+    draft.set_job(manual_plans=seen)
+
+
+def on_answer(draft: Draft, event: BrainAnswered) -> None:
+    """The Brain's answer: carried out if it is a change that may be, noted in any case."""
+    advice = event.advice
+    said = draft.live.advice
+    draft.set_live(asking="", advice=advice, capacity=event.capacity)
+    if said is None or (said.decision, said.reason, said.workers) != (advice.decision, advice.reason, advice.workers):
+        draft.say(
+            advice.reason,
+            f"the Brain says {advice.decision}: {advice.message}",
+            decision=advice.decision,
+            workers=advice.workers,
+            predicted=advice.predicted,
+            recommendation=advice.id,
+        )
+    if draft.job.verdict is not None:
+        return
+    if draft.job.target == 0:
+        wanted = advice.workers if advice.decision in ("CHANGE", "EXPLORE", "KEEP") else 0
+        _first_size(draft, wanted, _cause(advice))
+        return
+    slowly = advice.decision in ("KEEP", "UNDEFINED")
+    draft.set_live(ask_after=draft.now + (draft.policy.ask_slowly if slowly else draft.policy.ask_every))
+    if slowly or advice.workers == draft.job.target:
+        return
+    obstacle = _obstacle(draft, advice, event.capacity)
+    if obstacle is not None:
+        if draft.live.obstacle != obstacle[0]:
+            draft.say(*obstacle, workers=advice.workers, recommendation=advice.id)
+        draft.set_live(ask_after=draft.now + draft.policy.ask_slowly, obstacle=obstacle[0])
+        return
+    draft.set_live(obstacle="")
+    if advice.decision == "CHANGE":
+        draft.set_live(ask_after=draft.now + draft.policy.ask_slowly)
+    draft.set_job(changes=(*_recent_changes(draft), draft.now))
+    set_target(draft, advice.workers, _cause(advice), reversible=True)
+
+
+def on_silence(draft: Draft, event: BrainSilent) -> None:
+    """The Brain didn't answer: the job runs on; before the start, at the size that the spec gives."""
+    draft.set_live(asking="", ask_after=draft.now + draft.policy.ask_every)
+    if draft.job.target == 0 and draft.job.verdict is None:
+        _first_size(draft, 0, Cause("BrainUnavailable", event.message))
+
+
+def global_batch(draft: Draft) -> int:
+    """Return the samples of one step, all workers together, by the last window; 0 where none was seen."""
+    return draft.live.windows[-1].batch if draft.live.windows else 0
+
+
+def single_job_notice(mode: OptimizeMode) -> str:
+    """Return what to tell who asked for planning without a Brain; empty where nobody did."""
+    if mode is not OptimizeMode.SINGLE_JOB:
+        return ""
+    return (
+        "optimizeMode single-job keeps the size that was asked for: planning without a Brain isn't there yet; "
+        "set optimizeMode: cluster to have the Brain size the job"
+    )
+
+
+def _follow_spec(draft: Draft) -> None:
+    """Make the job as large as a person's change of ``replicas`` says, when the way is free."""
+    wanted = draft.state.facts.worker.replicas or 0
+    if not wanted or wanted == draft.job.asked_replicas or not _is_free(draft):
+        return
+    draft.set_job(asked_replicas=wanted)
+    if wanted != draft.job.target:
+        cause = Cause("ReplicasChanged", f"spec.replicaSpecs.worker.replicas is now {wanted}")
+        set_target(draft, wanted, cause, reversible=False)
+
+
+def _start(draft: Draft) -> None:
+    facts, live = draft.state.facts, draft.live
+    if not live.pods_listed:
+        return
+    if facts.worker.replicas is None and facts.automatic and facts.brain:
+        if not live.start_asked:
+            draft.set_live(start_asked=True)
+            _ask(draft, "START", 0)
+            return
+        if live.asking == "START" and draft.now - live.asked_at < draft.policy.start_answer:
+            return
+        _first_size(draft, 0, Cause("BrainUnavailable", "the Brain gave no answer before the start"))
+        return
+    _first_size(draft, 0, Cause("StartSize", "the size that the job's spec gives"))
+
+
+def _first_size(draft: Draft, wanted: int, cause: Cause) -> None:
+    fewest, most = draft.state.range()
+    size = min(max(wanted or draft.state.facts.worker.replicas or fewest, fewest), most)
+    draft.set_job(asked_replicas=draft.state.facts.worker.replicas or 0)
+    set_target(draft, size, cause, reversible=False)
+
+
+def _ask(draft: Draft, stage: str, workers: int) -> None:
+    draft.set_live(asking=stage, asked_at=draft.now)
+    draft.act(AskBrain(stage, workers, draft.job.restart_seconds, global_batch(draft)))
+
+
+def _obstacle(draft: Draft, advice: Advice, capacity: int) -> tuple[str, str] | None:
+    """Return why a recommendation isn't carried out, None where nothing is in the way."""
+    fewest, most = draft.state.range()
+    what = f"a change to {advice.workers} nodes isn't carried out: "
+    if draft.state.facts.pinned:
+        return "Pinned", what + f"the job is pinned ({names.ANNOTATION_PIN})"
+    if not is_steady(draft):
+        return "NotNow", what + "a node is missing, or a plan is under way"
+    if not fewest <= advice.workers <= most or (capacity and advice.workers > max(capacity, draft.job.target)):
+        return "OutOfRange", what + f"the job may have {fewest} to {most}, and {capacity or 'any number'} fit"
+    if advice.workers % draft.state.unit:
+        return "NotAMultiple", what + f"its world is a multiple of {draft.state.unit}"
+    if draft.job.rejected.get(advice.workers, 0.0) > draft.now:
+        return "RolledBackBefore", what + "that size was rolled back within the last hour"
+    if len(_recent_changes(draft)) >= draft.policy.changes_per_hour:
+        return "TooManyChanges", what + f"the size changed {draft.policy.changes_per_hour} times within an hour"
+    return None
+
+
+def _is_free(draft: Draft) -> bool:
+    """Whether the target may change: no plan is under way and nobody is leaving."""
+    nodes = draft.job.nodes.values()
+    return draft.job.plan is None and not any(node.status is NodeStatus.LEAVING for node in nodes)
+
+
+def _recent_changes(draft: Draft) -> tuple[float, ...]:
+    return tuple(time for time in draft.job.changes if draft.now - time < _HOUR)
+
+
+def _cause(advice: Advice) -> Cause:
+    return Cause(
+        advice.reason,
+        advice.message,
+        advice.id,
+        advice.predicted,
+        advice.lower,
+        advice.upper,
+        advice.price_per_hour,
+    )
