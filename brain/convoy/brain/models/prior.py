@@ -25,7 +25,7 @@ from convoy.brain.models.posterior import Misfit, Mode, Scope, find_mode
 
 DEFAULT_MEAN: Array = np.array(
     [
-        np.log(0.03),  # overhead: 30 ms a micro-step
+        np.log(0.01),  # overhead: 10 ms a micro-step
         np.log(0.1),  # sample: 100 ms for the job's typical batch
         np.log(0.2),  # crowd: full cores are a fifth slower than one process alone
         np.log(0.01),  # local: 10 ms to pass the gradients round one node

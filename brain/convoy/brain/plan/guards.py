@@ -29,6 +29,10 @@ class Limits:
     changes_per_hour: int = 12
 
 
+MOST_WORKERS = 100_000
+"""More than any job has; what a division by next to nothing is cut at."""
+
+
 @dataclass(frozen=True)
 class Caps:
     """Sizes that a job can take, and what stopped the next one."""
@@ -54,7 +58,7 @@ def allowed_sizes(limits: Limits, processes: int = 1) -> Caps:
                 (0, f"no node has {limits.worker_cpu:g} cores: the largest has {limits.largest_node_cpu:g}")
             )
         if limits.free_cpu > 0:
-            fits = math.floor(limits.free_cpu / limits.worker_cpu + 1e-9)
+            fits = math.floor(min(limits.free_cpu / limits.worker_cpu, MOST_WORKERS) + 1e-9)
             bounds.append((fits, f"{limits.free_cpu:g} cores at {limits.worker_cpu:g} a worker"))
     if limits.worker_memory > 0:
         if 0 < limits.largest_node_memory < limits.worker_memory:
@@ -70,6 +74,9 @@ def allowed_sizes(limits: Limits, processes: int = 1) -> Caps:
 
 MIN_GAIN = 0.05
 """Hysteresis: an expected gain in speed below it isn't worth moving."""
+
+MIN_TRIAL_VALUE = 0.01
+"""What a trial must be expected to win over the horizon, as a share of the samples trained in it."""
 
 SURE = 0.8
 """Probability of being paid back within the horizon that a change needs."""

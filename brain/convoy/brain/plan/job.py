@@ -398,8 +398,8 @@ def _choose(
         why = "NoHistoryYet" if trial.basis == "NoHistory" else "Uncertain"
         message = (
             f"exploring {explain.workers(trial.workers)} for {explain.duration(request.trial_seconds)}: predicted "
-            f"{explain.interval(trial.predicted, trial.lower90, trial.upper90)} is too uncertain to rely on, but the "
-            f"expected gain {trial.gain:+.0%} is worth a restart of {explain.duration(restart)}; "
+            f"{explain.interval(trial.predicted, trial.lower90, trial.upper90)} is too uncertain to rely on, but what "
+            f"may be gained (expected {trial.gain:+.0%}) is worth a restart of {explain.duration(restart)}; "
             f"{explain.price(trial.price_per_hour, prices)}"
         )
         return _answer(Decision.EXPLORE, why, message, trial, judged, "chosen, to learn")
@@ -433,14 +433,15 @@ def _worth_trying(
     left = request.horizon_seconds - restart - request.trial_seconds
     if not math.isfinite(restart) or left <= 0:
         return None
+    least = guards.MIN_TRIAL_VALUE * request.horizon_seconds * float(np.mean(now))
     found: tuple[float, Option] | None = None
     for place, option in enumerate(judged):
-        if option.workers == current or not math.isfinite(option.gain) or option.gain < guards.MIN_GAIN:
+        if option.workers == current or not math.isfinite(option.gain) or option.basis == "Observed":
             continue
         better = np.maximum(speeds[:, place] - now, 0.0)
         worse = np.maximum(now - speeds[:, place], 0.0)
         back = restart * now * (speeds[:, place] < now)
         value = float(np.mean(left * better - restart * now - request.trial_seconds * worse - back))
-        if value > 0 and (found is None or value > found[0]):
+        if value > least and (found is None or value > found[0]):
             found = (value, option)
     return found[1] if found else None
