@@ -1,6 +1,6 @@
 """How a pod's status moves: pure functions from a pod's manifest to its next one. Times are UTC, as Kubernetes'.
 
-While the pod runs, ``status.containerStatuses[0]`` has a field that Kubernetes doesn't know: ``pid``, its main process.
+While it runs, ``status.containerStatuses[0]`` has a field that Kubernetes does not know: ``pid``, the main process.
 """
 
 from __future__ import annotations
