@@ -47,11 +47,12 @@ def job(name: str = "job", **changes: Any) -> Manifest:
     made["metadata"]["name"] = name
     for path, value in changes.items():
         head, _, rest = path.partition("__")
-        prefix = {
+        prefixes: dict[str, list[str | int]] = {
             "worker": ["spec", "replicaSpecs", "worker"],
             "container": ["spec", "replicaSpecs", "worker", "template", "spec", "containers", 0],
-        }.get(head, [head])
-        *parents, last = [*prefix, *(rest.split("__") if rest else [])]
+        }
+        tail: list[str | int] = [*rest.split("__")] if rest else []
+        *parents, last = prefixes.get(head, [head]) + tail
         node: Any = made
         for key in parents:
             node = node[key] if isinstance(key, int) else node.setdefault(key, {})

@@ -63,7 +63,7 @@ def _serve(server: grpc.Server, port: int, settings: BrainSettings, stop: thread
 
     engine = open_engine(url)
     servicer = BrainServicer(engine, SystemClock(), settings)
-    brain_pb2_grpc.add_BrainServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+    brain_pb2_grpc.add_BrainServicer_to_server(servicer, server)
     server.start()
     log.info("serving", address=f"{settings.brain_host}:{port}", database=shown(engine.url))
     servicer.warm_up()
@@ -74,7 +74,7 @@ def _serve(server: grpc.Server, port: int, settings: BrainSettings, stop: thread
 
 
 def _migrated(url: str, wait: float, stop: threading.Event) -> bool:
-    """Bring the schema up to date; False if told to stop. Waits for a server that is away, not for one that refuses."""
+    """Bring the schema up to date; False if told to stop. A server that is away is waited for, not one that refuses."""
     until = time.monotonic() + wait
     while not stop.is_set():
         try:
