@@ -207,6 +207,14 @@ def test_a_size_that_wasnt_measured_is_found(run: Path) -> None:
     assert failing(run) == {"The chosen size is within 15 % of the best"}
 
 
+def test_a_size_that_the_brain_saw_is_found(run: Path) -> None:
+    uids: list[str] = []
+    edit_object(run, "digits-at-1", lambda job: uids.append(job["metadata"]["uid"]))
+    columns = "name, namespace, template, image, user, strategy, model, cluster, node_type, state, origin, first_seen"
+    edit_store(run, f"INSERT INTO job (uid, {columns}, last_seen) SELECT '{uids[0]}', {columns}, last_seen FROM job")
+    assert failing(run) == {"The chosen size is within 15 % of the best"}
+
+
 def test_history_that_isnt_marked_is_found(run: Path) -> None:
     edit_store(run, "UPDATE history_observation SET origin = 'measured' WHERE workers = 4")
     assert failing(run) == {"The Brain's store held a history, marked as imported"}

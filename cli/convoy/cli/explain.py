@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -84,11 +85,14 @@ def _section(title: str, content: RenderableType | None) -> Iterable[RenderableT
         yield content
 
 
-def _conditions(conditions: list[Condition], now: datetime) -> Table:
-    shown = Table("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE", box=None)
+def _conditions(conditions: list[Condition], now: datetime) -> Group:
+    lines: list[RenderableType] = []
     for one in conditions:
-        shown.add_row(one.type, one.status, one.reason, age(one.last_transition_time, now), one.message)
-    return shown
+        since = age(one.last_transition_time, now)
+        lines.append(Text.assemble((f" {one.type}", "bold"), f" is {one.status}, {one.reason}, for {since}"))
+        if one.message:
+            lines.append(Padding(Text(one.message), (0, 0, 0, 4)))
+    return Group(*lines)
 
 
 def _plans(plans: list[ScalePlan], now: datetime) -> Table:

@@ -20,12 +20,12 @@ INK, GREY, BLUE, ORANGE, RED, GREEN = "#1f2933", "#9aa5b1", "#2563eb", "#f59e0b"
 EVENT_COLOURS: Mapping[str, str] = {"fault": RED, "plan": GREEN, "state": GREY}
 PHASE_COLOURS: Mapping[str, str] = {
     "detect": "#7f1d1d",
-    "stop": "#dc2626",
+    "regroup": "#dc2626",
     "start": "#f59e0b",
-    "restore": "#60a5fa",
     "first step": "#1d4ed8",
 }
-"""Phases of a recovery, in their order."""
+"""Phases of a recovery, in their order: until the loss is known, a new world has met, its processes have restored the
+checkpoint, and the first step is finished."""
 
 _STYLE: Any = {
     "font.family": "sans-serif",

@@ -28,10 +28,11 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A job that ran at a fixed size without the Brain."""
+    """A job that ran at a fixed size without the Brain; ``seen``: the Brain's store knows of it all the same."""
 
     name: str
     workers: int
+    seen: bool
     trace: Trace
 
 
@@ -81,6 +82,7 @@ def read(directory: Path) -> Evidence:
         raise BadEvidence(f"{objects}: {len(sized)} jobs are sized by the Brain, expected one")
     job = sized[0]
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    known = {row["uid"] for row in _rows(store, "SELECT uid FROM job")}
     plans = [plan for plan in _objects(objects, "ScalePlan") if plan["spec"].get("ownerJob") == name]
     plans.sort(key=lambda plan: moment(plan["metadata"]["creationTimestamp"]))
     return Evidence(
@@ -89,7 +91,7 @@ def read(directory: Path) -> Evidence:
         job=job,
         plans=plans,
         trace=steps.read(_job_dir(state, job) / "steps"),
-        measured=[_measured(state, other) for other in jobs if other is not job],
+        measured=[_measured(state, other, known) for other in jobs if other is not job],
         kills=kills,
         history=_rows(store, "SELECT * FROM history_observation"),
         loads=_of_job(store, "node_load", uid),
@@ -128,9 +130,10 @@ def _largest_size(job: dict[str, Any], nodes: list[dict[str, Any]]) -> int:
     return min(most, cores) if cores else most
 
 
-def _measured(state: Path, job: dict[str, Any]) -> Measured:
+def _measured(state: Path, job: dict[str, Any], known: set[str]) -> Measured:
     workers = int(job["spec"]["replicaSpecs"]["worker"]["replicas"])
-    return Measured(job["metadata"]["name"], workers, steps.read(_job_dir(state, job) / "steps"))
+    seen = job["metadata"]["uid"] in known
+    return Measured(job["metadata"]["name"], workers, seen, steps.read(_job_dir(state, job) / "steps"))
 
 
 def _objects(path: Path, kind: str) -> list[dict[str, Any]]:

@@ -153,6 +153,8 @@ def chose_well(evidence: Evidence) -> Finding:
     chosen = growth(evidence).advice["workers"]
     speeds: dict[int, float] = {}
     for job in evidence.measured:
+        if job.seen:
+            raise Unfounded(f"{job.name} was to be unseen by the Brain, and its store knows it")
         rounds = [one for one in job.trace.rounds if one.world == job.workers]
         speed = rounds[-1].speed(rounds[-1].first.t + WARM_UP, rounds[-1].last.t) if rounds else None
         if speed is None:
