@@ -146,7 +146,7 @@ def test_what_fits_and_what_the_refusal_says(resources: dict[str, Any], named: s
 
 
 def test_pods_on_the_node_hold_their_requests_until_they_are_over() -> None:
-    resources = {"requests": {"cpu": "1"}}
+    resources: dict[str, Any] = {"requests": {"cpu": "1"}}
     waiting, running = pod(**resources), podstatus.running(podstatus.bound(pod(**resources), NOW), 1, NOW)
     over = podstatus.terminated(running, 0, "Completed", "", NOW)
     assert lifecycle.free(NODE, [waiting, running, over]) == Room(1.0, NODE.memory)
