@@ -56,7 +56,8 @@ test-long: $(READY) ## run the long tests: outages, lost nodes, kills at random 
 
 .PHONY: servers
 servers: $(READY) ## start the servers that some tests need: MariaDB (as root it installs the system package)
-	$(BIN)/python tests/servers/mariadb.py start >/dev/null
+	@$(BIN)/python tests/servers/mariadb.py start >/dev/null
+	@echo "MariaDB runs, for the tests alone; \`make servers-down\` stops it"
 
 .PHONY: servers-down
 servers-down: $(READY) ## stop them
