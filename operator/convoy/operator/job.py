@@ -69,7 +69,7 @@ def _prerequisites(seen: Observed, job: ElasticJob, site: Site) -> Decision:
     if seen.secret is None or not seen.secret.current:
         actions.append(EnsureTokenSecret(job.metadata.namespace, secret, job.owner_reference()))
     if seen.service is None:
-        actions += [*_directory(job, site), master_service(job, site)]
+        actions.append(master_service(job, site))
     if actions:
         return Decision(tuple(actions), 0.0)
     return Decision() if _ready(seen.service) else Decision((), _LOOK_AGAIN_SECONDS)

@@ -34,7 +34,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """A scale plan: typed where it can be read, else the field that is wrong.
+    """A scale plan: typed where it is pending and can be read, else the field that is wrong.
 
     ``order`` sorts plans by age; ``waiting`` is the reason that stands on its condition while it isn't carried out.
     """
@@ -139,7 +139,7 @@ def read_job(manifest: Manifest) -> JobView:
 
 
 def read_plan(manifest: Manifest) -> PlanView:
-    """Read a plan; one that is wrong keeps its name and phase."""
+    """Read a plan; one that is wrong keeps its name and phase. What a finished one asked for isn't read any more."""
     metadata = _metadata(manifest)
     stated: Any = manifest.get("status") or {}
     phase = stated.get("phase") if isinstance(stated, dict) else None
@@ -148,6 +148,8 @@ def read_plan(manifest: Manifest) -> PlanView:
     order = (created, int(number.group(1)) if number else 0, metadata.name)
     known = PlanPhase(phase) if isinstance(phase, str) and phase in set(PlanPhase) else PlanPhase.PENDING
     view = PlanView(metadata.namespace, metadata.name, order, known, metadata.creation_timestamp, _waiting(stated))
+    if known is not PlanPhase.PENDING:
+        return view
     try:
         plan = ScalePlan.from_manifest({key: value for key, value in manifest.items() if key != "status"})
     except InvalidManifest as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import threading
+from enum import Enum
 from pathlib import Path
 
 from convoy.core.api.errors import NotFound, Unusable
@@ -47,28 +48,38 @@ def run(settings: OperatorSettings) -> None:
             reason="OperatorRunning",
         )
     stop = stop_event()
-    clock = SystemClock()
     try:
-        cluster = open_cluster(state)
-        kubelet = LocalKubelet(cluster)
-        controller = Controller(
-            cluster, _site(settings, state), clock, workers=settings.workers, resync=settings.resync_seconds
-        )
-        kubelet.start()
-        controller.start()
-        log.info("operator runs", pid=os.getpid(), state_dir=str(state))
-        try:
-            why, end_pods = _wait(cluster, clock, settings, stop)
-        finally:
-            controller.stop()
-        try:
-            if end_pods:
-                _delete_all_pods(cluster, clock)
-        finally:
-            kubelet.stop()
+        with open_cluster(state) as cluster:
+            kubelet = LocalKubelet(cluster)
+            kubelet.start()
+            try:
+                why = _run(cluster, settings, _site(settings, state), stop)
+            finally:
+                kubelet.stop()
         log.info("operator ends", why=why)
     finally:
         lock.release()
+
+
+def _run(cluster: Cluster, settings: OperatorSettings, site: Site, stop: threading.Event) -> str:
+    """Reconcile until the end, and end the pods that end with it; return why it came."""
+    clock = SystemClock()
+    controller = Controller(cluster, site, clock, workers=settings.workers, resync=settings.resync_seconds)
+    controller.start()
+    logs.get("operator.process").info("operator runs", pid=os.getpid(), state_dir=str(settings.state_dir))
+    try:
+        end = _wait(cluster, clock, settings, stop)
+    finally:
+        controller.stop()
+    match end:
+        case End.STOPPED:
+            return "asked to stop"
+        case End.COMPANION_GONE:
+            delete_pods(cluster, clock, None)
+            return f"process {settings.exit_with} is gone"
+        case End.IDLE:
+            delete_pods(cluster, clock, SYSTEM_NAMESPACE)
+            return "no job is unfinished"
 
 
 def _site(settings: OperatorSettings, state: Path) -> Site:
@@ -80,13 +91,20 @@ def _site(settings: OperatorSettings, state: Path) -> Site:
     )
 
 
-def _wait(cluster: Cluster, clock: Clock, settings: OperatorSettings, stop: threading.Event) -> tuple[str, bool]:
-    """Wait for the end; return why it came, and whether the pods end too."""
+class End(Enum):
+    """Why an operator ends."""
+
+    STOPPED = "stopped"
+    COMPANION_GONE = "companion gone"
+    IDLE = "idle"
+
+
+def _wait(cluster: Cluster, clock: Clock, settings: OperatorSettings, stop: threading.Event) -> End:
     companion = None if settings.exit_with is None else _Companion(settings.exit_with)
     busy_at = looked_at = clock.monotonic()
     while not stop.wait(_LOOK_SECONDS):
         if companion is not None and companion.gone():
-            return f"process {settings.exit_with} is gone", True
+            return End.COMPANION_GONE
         now = clock.monotonic()
         if settings.exit_when_idle is None or now - looked_at < min(_IDLE_LOOK_SECONDS, settings.exit_when_idle):
             continue
@@ -94,8 +112,8 @@ def _wait(cluster: Cluster, clock: Clock, settings: OperatorSettings, stop: thre
         if not idle(cluster):
             busy_at = now
         elif now - busy_at >= settings.exit_when_idle:
-            return "no job is unfinished", True
-    return "asked to stop", False
+            return End.IDLE
+    return End.STOPPED
 
 
 def idle(cluster: Cluster) -> bool:
@@ -110,11 +128,11 @@ def _is_finished(job: Manifest) -> bool:
     return (job.get("status") or {}).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
 
 
-def _delete_all_pods(cluster: Cluster, clock: Clock) -> None:
-    """Delete the pods of all jobs and Convoy's own, and wait for their end."""
+def delete_pods(cluster: Cluster, clock: Clock, namespace: str | None) -> None:
+    """Delete the pods of a namespace (None: of all), and wait for their end."""
     deadline = clock.monotonic() + _END_SECONDS
     tick = threading.Event()
-    while left := [Pod.from_manifest(pod) for pod in cluster.list(Kind.POD).items]:
+    while left := [Pod.from_manifest(pod) for pod in cluster.list(Kind.POD, namespace).items]:
         for pod in left:
             if not pod.deleting:
                 try:
