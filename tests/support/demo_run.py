@@ -41,7 +41,7 @@ class Log:
     def train(self, number: int, members: list[Member], first: int, begin: float, end: float, mean: float) -> int:
         """Log a round from step ``first`` until ``end``; return its last step. Speeds go to ``windows``."""
         t, step, finished = begin, first, [(first - 1, begin)]
-        self._mark("restored", members, begin, first - 1)
+        self._mark("restored", number, members, begin, first - 1)
         while t + mean * 1.4 < end:
             t += mean * self._random.uniform(0.8, 1.2)
             for rank, (pod, pid) in enumerate(members):
@@ -53,7 +53,7 @@ class Log:
                 })  # fmt: skip
             finished.append((step, t))
             if step % EVERY == 0:
-                self._mark("checkpoint", members[:1], t + 1e-3, step)
+                self._mark("checkpoint", number, members[:1], t + 1e-3, step)
             step += 1
         for (before, since), (last, until) in zip(finished[::15], finished[15::15], strict=False):
             self.windows.append({
@@ -63,14 +63,15 @@ class Log:
             })  # fmt: skip
         return step - 1
 
-    def yielded(self, members: list[Member], t: float, step: int) -> None:
+    def yielded(self, number: int, members: list[Member], t: float, step: int) -> None:
         """Log that the ranks left at a step boundary, saved."""
-        self._mark("checkpoint", members[:1], t, step)
-        self._mark("yielded", members, t, step)
+        self._mark("checkpoint", number, members[:1], t, step)
+        self._mark("yielded", number, members, t, step)
 
-    def _mark(self, event: str, members: list[Member], t: float, step: int) -> None:
-        for pod, pid in members:
-            self._write(pod, pid, {"t": t, "event": event, "step": step, "pid": pid, "pod": pod})
+    def _mark(self, event: str, number: int, members: list[Member], t: float, step: int) -> None:
+        for rank, (pod, pid) in enumerate(members):
+            place = {"round": number, "rank": rank, "world": len(members), "pid": pid, "pod": pod}
+            self._write(pod, pid, {"t": t, "event": event, "step": step, **place})
 
     def _write(self, pod: str, pid: int, record: dict[str, Any]) -> None:
         with open(self.directory / f"{pod}-0-{pid}.jsonl", "a") as file:
@@ -87,11 +88,11 @@ def write_run(directory: Path) -> Path:
     log = Log(steps)
     a, b, c, d, e = (worker(0), 100), (worker(1), 200), (worker(1), 201), (worker(0), 101), (worker(2), 300)
     last = log.train(1, [a], 1, START + 3, START + 20, SINGLE)
-    log.yielded([a], START + 20, last)
+    log.yielded(1, [a], START + 20, last)
     last = log.train(2, [a, b], last + 1, START + 21, START + 40, DOUBLE)
     last = log.train(3, [a, c], last // EVERY * EVERY + 1, START + 41, START + 55, DOUBLE)
     last = log.train(4, [a], last // EVERY * EVERY + 1, START + 56, START + 58, SINGLE)
-    log.yielded([a], START + 58, last)
+    log.yielded(4, [a], START + 58, last)
     last = log.train(5, [d, e], last + 1, START + 59, START + 95, DOUBLE)
     kills = [
         {"form": "whole"},
@@ -213,9 +214,31 @@ def _write_store(url: str, windows: list[dict[str, Any]], nodes: list[str]) -> N
         add("recommendation", id="advice", job_id=1, made_at=START + 17.9, stage="RUNNING", decision="CHANGE",
             reason="FasterAtLarger", message="2 workers are faster", workers_before=1, workers=2, predicted=predicted,
             lower90=predicted * 0.9, upper90=predicted * 1.1, lower99=predicted * 0.8, upper99=predicted * 1.2,
-            price_per_hour=0.2, currency="USD", observations=8, history_jobs=1, options=[], request={}, evidence={},
+            price_per_hour=0.2, currency="USD", observations=8, history_jobs=1, request={},
+            options=[option(1, BATCH / SINGLE), option(2, predicted)],
+            evidence={},
             seconds=0.01)  # fmt: skip
+        add("scale_plan", job_id=1, name="digits-scaleplan-2", recommendation_id="advice", created_at=START + 18,
+            carried_out_at=START + 21, workers_before=1, workers_after=2, predicted=predicted,
+            predicted_lower=predicted * 0.9, predicted_upper=predicted * 1.1, realized=predicted * 1.01,
+            realized_seconds=10.0, restart_seconds=1.0, reason="Faster", message="", rolled_back=False)  # fmt: skip
+        for second, reason in ((40.3, "ProcessFailed"), (40.6, "RoundCompleted"), (55.2, "MemberLost")):
+            add("job_event", job_id=1, happened_at=START + second, reason=reason, node=worker(1), round=2, step=None,
+                message=f"{reason} happened", evidence={})  # fmt: skip
     engine.dispose()
+
+
+def option(workers: int, predicted: float) -> dict[str, Any]:
+    """Return a size as the Brain weighed it."""
+    return {
+        "workers": workers,
+        "predicted": predicted,
+        "lower90": predicted * 0.9,
+        "upper90": predicted * 1.1,
+        "lower99": predicted * 0.8,
+        "upper99": predicted * 1.2,
+        "verdict": "chosen" if workers == 2 else "slower",
+    }
 
 
 def _utc(moment: float) -> datetime:

@@ -16,7 +16,7 @@ from convoy.core.api import names
 from convoy.core.api.errors import NotFound
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import Condition
-from convoy.core.api.plan import ScalePlan
+from convoy.core.api.plan import Explanation, ScalePlan
 from convoy.core.api.pod import Pod
 from convoy.core.cluster.port import Kind
 
@@ -95,26 +95,25 @@ def _conditions(conditions: list[Condition], now: datetime) -> Group:
     return Group(*lines)
 
 
-def _plans(plans: list[ScalePlan], now: datetime) -> Table:
-    shown = Table("PLAN", "PHASE", "AGE", "CHANGE", "PREDICTED", "PRICE/H", "REASON", "MESSAGE", box=None)
+def _plans(plans: list[ScalePlan], now: datetime) -> Group:
+    lines: list[RenderableType] = []
     for plan in sorted(plans, key=lambda one: one.metadata.creation_timestamp or now):
+        since = age(plan.metadata.creation_timestamp, now)
+        head = f" {plan.status.phase}, {since} ago: {change(plan)}"
+        lines.append(Text.assemble((f" {plan.metadata.name}", "bold"), head))
         why = plan.spec.explanation
-        predicted = "-"
-        if why and why.predicted_samples_per_second is not None:
-            predicted = f"{why.predicted_samples_per_second:.0f}/s"
-            if why.predicted_lower is not None and why.predicted_upper is not None:
-                predicted += f" ({why.predicted_lower:.0f}..{why.predicted_upper:.0f})"
-        shown.add_row(
-            plan.metadata.name,
-            plan.status.phase,
-            age(plan.metadata.creation_timestamp, now),
-            change(plan),
-            predicted,
-            f"{why.price_per_hour:.3f}" if why and why.price_per_hour is not None else "-",
-            why.reason if why else "-",
-            why.message if why else "",
-        )
-    return shown
+        if why is not None:
+            lines.append(Padding(Text(": ".join(part for part in (why.reason, why.message) if part)), (0, 0, 0, 4)))
+            if why.predicted_samples_per_second is not None:
+                lines.append(Padding(Text(_prediction(why)), (0, 0, 0, 4)))
+    return Group(*lines)
+
+
+def _prediction(why: Explanation) -> str:
+    text = f"predicted {why.predicted_samples_per_second:.0f} samples/s"
+    if why.predicted_lower is not None and why.predicted_upper is not None:
+        text += f" (90 %: {why.predicted_lower:.0f} to {why.predicted_upper:.0f})"
+    return text if why.price_per_hour is None else f"{text}, {why.price_per_hour:.3f} an hour"
 
 
 def change(plan: ScalePlan) -> str:

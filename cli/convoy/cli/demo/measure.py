@@ -52,7 +52,7 @@ def at_size(example: Manifest, size: int) -> Manifest:
 
 def speed(steps: Path, skip: float = 2.0) -> float:
     """Return samples/s of process rank 0 after its first ``skip`` seconds of steps."""
-    records = [record for record in watch.records(steps) if record["rank"] == 0 and "event" not in record]
+    records = [record for record in watch.records(steps) if "event" not in record and record["rank"] == 0]
     times = [(record["t"], record["global_batch"]) for record in records if record["t"] >= records[0]["t"] + skip]
     return float(sum(batch for _, batch in times[1:]) / (times[-1][0] - times[0][0]))
 

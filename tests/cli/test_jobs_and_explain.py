@@ -1,0 +1,119 @@
+"""``jobs``, ``explain`` and ``delete`` on a cluster whose objects say what they have to say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convoy.cli.follow import Snapshot, happened
+from convoy.core.api.errors import NotFound
+from convoy.core.cluster.local import LocalCluster, open_cluster
+from convoy.core.cluster.port import Kind
+from convoy.core.process.lock import ProcessLock
+from support.command import convoy
+from support.manifests import job
+
+STATUS: dict[str, Any] = {
+    "phase": "Running",
+    "conditions": [
+        {"type": "MasterAvailable", "status": "True", "reason": "MasterRuns", "message": "epoch 2",
+         "lastTransitionTime": "2026-01-01T00:00:00Z"},
+    ],
+    "master": {"epoch": 2, "pod": "elasticjob-digits-dlrover-master-1"},
+    "training": {"state": "Running", "nodes": 2, "step": 120, "samplesPerSecond": 4321.0, "restarts": 1},
+}  # fmt: skip
+PLAN: dict[str, Any] = {
+    "apiVersion": "elastic.iml.github.io/v1alpha1",
+    "kind": "ScalePlan",
+    "metadata": {"name": "digits-scaleplan-1", "namespace": "default"},
+    "spec": {
+        "ownerJob": "digits",
+        "replicaResourceSpecs": {"worker": {"replicas": 2}},
+        "createPods": [{"name": "digits-edljob-worker-1", "type": "worker", "id": 1, "rankIndex": 1}],
+        "explanation": {
+            "reason": "FasterAtLarger", "message": "2 workers are faster", "recommendation": "r-1",
+            "predictedSamplesPerSecond": 8000.0, "predictedLower": 7600.0, "predictedUpper": 8400.0,
+            "pricePerHour": 0.25,
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def cluster(state_dir: Path) -> LocalCluster:
+    cluster = open_cluster(state_dir)
+    created = cluster.create(job("digits"), field_manager="test")
+    identity = {key: created[key] for key in ("apiVersion", "kind")}
+    status = {**identity, "metadata": {"name": "digits", "namespace": "default"}, "status": STATUS}
+    cluster.apply_status(status, field_manager="test")
+    cluster.create(PLAN, field_manager="test")
+    return cluster
+
+
+def test_jobs_lists_them(cluster: LocalCluster) -> None:
+    shown = convoy("jobs")
+    assert shown.status == 0
+    for words in ("digits", "Running", "120", "4321"):
+        assert words in shown.out
+    assert "digits" not in convoy("jobs", "--namespace", "other").out
+
+
+def test_jobs_as_json(cluster: LocalCluster) -> None:
+    [one] = json.loads(convoy("jobs", "--json").out)
+    assert one["status"]["training"]["step"] == 120
+
+
+def test_there_are_no_jobs(state_dir: Path) -> None:
+    assert "no jobs" in convoy("jobs").out
+    assert convoy("jobs", "--json").out.strip() == "[]"
+    assert list(state_dir.iterdir()) == []
+
+
+def test_explain_tells_conditions_plans_and_predictions(cluster: LocalCluster) -> None:
+    shown = convoy("explain", "digits").out
+    for words in (
+        "MasterRuns",
+        "epoch 2",
+        "digits-scaleplan-1",
+        "FasterAtLarger",
+        "predicted 8000 samples/s",
+        "7600 to 8400",
+        "0.250",
+    ):
+        assert words in shown
+    assert "worker: 2 nodes, +1" in " ".join(shown.split())
+
+
+def test_explain_names_the_jobs_that_are_there(cluster: LocalCluster) -> None:
+    assert "there are digits" in convoy("explain", "digit").err
+
+
+def test_what_happened_is_told_once(cluster: LocalCluster) -> None:
+    first = Snapshot.take(cluster, "default", "digits")
+    lines = happened(None, first)
+    assert "job is Running" in lines
+    assert any("FasterAtLarger" in line and "worker: 2 nodes, +1" in line for line in lines)
+    assert happened(first, Snapshot.take(cluster, "default", "digits")) == []
+
+
+def test_a_replaced_master_and_a_restart_are_told(cluster: LocalCluster) -> None:
+    first = Snapshot.take(cluster, "default", "digits")
+    training = {**STATUS["training"], "restarts": 2}
+    master = {"epoch": 3, "pod": "elasticjob-digits-dlrover-master-2"}
+    status = {**job("digits"), "status": {**STATUS, "training": training, "master": master}}
+    cluster.apply_status(status, field_manager="test")
+    lines = happened(first, Snapshot.take(cluster, "default", "digits"))
+    assert lines == [
+        "master replaced: elasticjob-digits-dlrover-master-2 (epoch 3); the workers train on",
+        "workers restarted in place (2 so far)",
+    ]
+
+
+def test_delete_drops_the_job(cluster: LocalCluster, state_dir: Path) -> None:
+    with ProcessLock(state_dir / "operator.lock"):
+        assert convoy("delete", "digits").status == 0
+    with pytest.raises(NotFound):
+        cluster.get(Kind.ELASTIC_JOB, "default", "digits")

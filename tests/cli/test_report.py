@@ -1,0 +1,50 @@
+"""The demo's report from a run's folder: one page that tells the run, and a table on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from convoy.cli.demo.report import Measurements, write_report
+from convoy.cli.demo.scenario import Story
+from support import demo_run
+
+
+def story(directory: Path) -> Story:
+    begun = demo_run.START
+    told = Story(uid=demo_run.JOB_UID, submitted=begun)
+    told.note("1 worker trains", "state", begun + 3)
+    told.note("worker killed", "fault", begun + 40)
+    told.faults.append({"label": "worker killed", "killed": begun + 40, "round": 3, "first_step": begun + 41.06})
+    folders = sorted((directory / "state" / "jobs" / "default").glob("digits-at-*"))
+    told.measured += [{"workers": size, "steps": str(at / "steps")} for size, at in enumerate(folders, start=1)]
+    return told
+
+
+def test_a_runs_report(tmp_path: Path) -> None:
+    demo_run.write_run(tmp_path)
+    console = Console(record=True, width=160)
+    page = write_report(tmp_path, story(tmp_path), console).read_text()
+    for words in (
+        "Speed",
+        "What the Brain expected",
+        "Plans",
+        "Recoveries",
+        "ProcessFailed happened",
+        "worker killed",
+    ):
+        assert words in page
+    assert page.count("<svg") == 4
+    shown = console.export_text()
+    assert "8533 (7680..9387)" in shown
+    assert "8619" in shown
+    assert "measured, unseen" in shown
+
+
+def test_the_phases_of_a_recovery_add_up_to_it(tmp_path: Path) -> None:
+    demo_run.write_run(tmp_path)
+    phases = Measurements(tmp_path, story(tmp_path)).recoveries()
+    assert list(phases["phase"]) == ["detect", "regroup", "start", "first step"]
+    assert abs(phases["seconds"].sum() - 1.06) < 1e-3
+    assert abs(phases["seconds"].iloc[0] - 0.3) < 1e-3
