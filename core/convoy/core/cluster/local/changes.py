@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable
 
@@ -88,7 +89,10 @@ class ChangeSignal:
                     self._condition.wait_for(lambda: self._waiting or self._listeners or self._closed)
                     if self._closed:
                         return
-                found = self._store.data_version(connection)
+                try:
+                    found = self._store.data_version(connection)
+                except sqlite3.Error:  # counts as news: who waits reads for himself, and meets the reason
+                    found = last - 1
                 if found != last:
                     last = found
                     self.bump()

@@ -23,7 +23,7 @@ def descendants(root: int) -> list[int]:
 def of_pod(uid: str) -> list[int]:
     """Return the living processes of a pod: those that carry its mark in their environment, and their descendants.
 
-    Another user's process can't be read, and is passed over.
+    Not found are another user's processes, and an orphan that was started with an environment wiped clean.
     """
     mark = f"{ENV_POD_UID}={uid}".encode()
     table = _table()
