@@ -222,8 +222,8 @@ def _write_store(url: str, windows: list[dict[str, Any]], nodes: list[str]) -> N
             carried_out_at=START + 21, workers_before=1, workers_after=2, predicted=predicted,
             predicted_lower=predicted * 0.9, predicted_upper=predicted * 1.1, realized=predicted * 1.01,
             realized_seconds=10.0, restart_seconds=1.0, reason="Faster", message="", rolled_back=False)  # fmt: skip
-        for second, reason in ((40.3, "ProcessFailed"), (40.6, "RoundCompleted"), (55.2, "MemberLost")):
-            add("job_event", job_id=1, happened_at=START + second, reason=reason, node=worker(1), round=2, step=None,
+        for later, reason in ((40.3, "ProcessFailed"), (40.6, "RoundCompleted"), (55.2, "MemberLost")):
+            add("job_event", job_id=1, happened_at=START + later, reason=reason, node=worker(1), round=2, step=None,
                 message=f"{reason} happened", evidence={})  # fmt: skip
     engine.dispose()
 

@@ -1,0 +1,74 @@
+"""Each kind of process of a running job is killed at random moments; the job succeeds all the same.
+
+``CONVOY_TEST_KILLS`` says how often each is killed (3), ``CONVOY_TEST_SEED`` when.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from convoy.cli.local import Operator
+from convoy.core.api import names
+from support.machine import Machine, digits
+from support.waiting import until
+
+KILLS = int(os.environ.get("CONVOY_TEST_KILLS", "3"))
+SEED = int(os.environ.get("CONVOY_TEST_SEED", "1"))
+KINDS = ("worker", "agent", "node", "master", "operator", "brain")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_random_moments(here: Machine, tmp_path: Path, kind: str) -> None:
+    dice = random.Random(f"{kind}{SEED}")
+    job = here.submit(tmp_path, digits("chaos", workers=2, worker__restartCount=1000))
+    operator = Operator(here.state_dir)
+    here.await_step(job, 1)
+    for count in range(KILLS):
+        time.sleep(dice.uniform(0.0, 4.0))
+        before = here.last_step(job)
+        _kill(here, job, kind, dice)
+        operator.ensure()
+        until(
+            lambda before=before: here.last_step(job) >= before + 5,
+            f"steps after kill {count + 1} of the {kind}",
+            timeout=90.0,
+            every=0.2,
+        )
+    until(lambda: (operator.ensure(), here.operator_pid())[1], "an operator", timeout=20.0)
+    here.finish(job, timeout=60.0)
+    records = here.records(job)
+    assert {record.global_batch for record in records} == {64}
+    steps = {record.step for record in records}
+    assert steps == set(range(1, max(steps) + 1))
+
+
+def _kill(here: Machine, job: str, kind: str, dice: random.Random) -> None:
+    if kind == "worker":
+        latest = here.records(job)[-1].round
+        pids = sorted({record.pid for record in here.records(job) if record.round == latest})
+        victims = [dice.choice(pids)]
+    elif kind in ("agent", "node"):
+        pod = dice.choice(until(lambda: here.pods(job), "a running node", timeout=60.0))
+        if kind == "node":
+            here.kill_node(pod)
+            return
+        victims = [here.pid(pod)]
+    elif kind == "master":
+        victims = [here.pid(until(lambda: here.pods(job, names.MASTER), "a running master", timeout=60.0)[0])]
+    elif kind == "operator":
+        victims = [until(here.operator_pid, "an operator", timeout=30.0)]
+    else:
+        victims = [until(here.brain_pid, "a Brain", timeout=60.0)]
+    for victim in victims:
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:  # it ended by itself in between: its end is as good
+            continue
