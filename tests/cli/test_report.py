@@ -8,6 +8,7 @@ from rich.console import Console
 
 from convoy.cli.demo.report import Measurements, write_report
 from convoy.cli.demo.scenario import Story
+from convoy.cli.demo.verify.command import judge
 from support import demo_run
 
 
@@ -25,7 +26,7 @@ def story(directory: Path) -> Story:
 def test_a_runs_report(tmp_path: Path) -> None:
     demo_run.write_run(tmp_path)
     console = Console(record=True, width=160)
-    page = write_report(tmp_path, story(tmp_path), console).read_text()
+    page = write_report(tmp_path, story(tmp_path), judge(tmp_path), console).read_text()
     for words in (
         "Speed",
         "What the Brain expected",

@@ -94,7 +94,7 @@ def test_the_same_figure_twice_is_the_same_text() -> None:
 def test_a_page_is_one_file_and_escapes_what_it_is_told() -> None:
     cells = page.table(["claim", "fact"], [["PASS", "a < b & c"]], ["pass"])
     section = page.Section("Speed", "All of it.", page.figure(figures.speed_over_time(SPEEDS, EVENTS)))
-    html = page.page("A <run>", "lead", [[section, page.Section("Claims", "", cells)]])
+    html = page.page("A <run>", "lead", [[[section], [page.Section("Claims", "", cells)]]])
     assert "a &lt; b &amp; c" in html
     assert "A &lt;run&gt;" in html
     assert not re.search(r'(?:src|href)="(?!#)', html)

@@ -12,7 +12,7 @@ h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin: 
 p.lead { color: #52606d; margin-top: 0; }
 table { border-collapse: collapse; font-size: .85rem; } td, th { padding: .25rem .8rem .25rem 0; text-align: left;
 vertical-align: top; border-bottom: 1px solid #e4e7eb; } th { color: #52606d; font-weight: 600; }
-.row { display: flex; flex-wrap: wrap; gap: 1.5rem; } .row > section { flex: 1 1 26rem; }
+.row { display: flex; flex-wrap: wrap; gap: 1.5rem; } .row > div { flex: 1 1 26rem; }
 figure { margin: 0; } svg { max-width: 100%; height: auto; }
 .pass { color: #15803d; font-weight: 600; } .fail { color: #dc2626; font-weight: 600; } .open { color: #7b8794; }
 """
@@ -32,14 +32,18 @@ class Section:
         return f"<section><h2>{escape(self.title)}</h2>{sentence}{self.content}</section>"
 
 
-def page(title: str, lead: str, rows: Iterable[Sequence[Section]]) -> str:
-    """Return the page; the sections of one row stand side by side where there is room."""
-    body = "\n".join(f'<div class="row">{"".join(one.render() for one in row)}</div>' for row in rows)
+def page(title: str, lead: str, rows: Iterable[Sequence[Sequence[Section]]]) -> str:
+    """Return the page: rows of columns of sections. Columns stand side by side where there is room."""
+    body = "\n".join(f'<div class="row">{"".join(_column(column) for column in row)}</div>' for row in rows)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n'
         f'<body><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>\n{body}\n</body></html>\n'
     )
+
+
+def _column(sections: Sequence[Section]) -> str:
+    return f"<div>{''.join(section.render() for section in sections)}</div>" if sections else ""
 
 
 def figure(svg: str) -> str:

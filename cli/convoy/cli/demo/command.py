@@ -87,11 +87,12 @@ def _import_history(stage: Stage, file: Path) -> None:
 
 def _conclude(stage: Stage, story: Story) -> int:
     from convoy.cli.demo.report import write_report
-    from convoy.cli.demo.verify.command import run as verify
+    from convoy.cli.demo.verify.command import judge, show
 
-    report = write_report(stage.directory, story, stage.console)
+    verdicts = judge(stage.directory)
+    report = write_report(stage.directory, story, verdicts, stage.console)
     stage.say(f"report: {report}")
-    status = verify(stage.directory)
+    status = show(verdicts, stage.directory, stage.console)
     stage.say("done" if status == 0 else "[red]not every claim holds[/]")
     return status
 

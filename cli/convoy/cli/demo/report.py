@@ -17,6 +17,7 @@ from convoy.brain.report.page import Section, figure, page, table
 from convoy.cli.demo import watch
 from convoy.cli.demo.measure import speed
 from convoy.cli.demo.scenario import Story
+from convoy.cli.demo.verify.verdict import Verdict
 
 _NOTICED = ("ProcessFailed", "MemberLost", "MemberLeft", "PeerLost", "AgentRestarted")
 """Reasons with which the master ends a round by a fault."""
@@ -94,12 +95,12 @@ class Measurements:
         return min((moment for moment in moments if after <= moment <= before), default=None)
 
 
-def write_report(directory: Path, story: Story, console: Console) -> Path:
+def write_report(directory: Path, story: Story, verdicts: list[Verdict], console: Console) -> Path:
     """Print the table of the plans and recoveries, and write ``report.html``; return its path."""
     found = Measurements(directory, story)
     console.print(_terminal_table(found))
     path = directory / "report.html"
-    path.write_text(_page(found), encoding="utf-8")
+    path.write_text(_page(found, verdicts), encoding="utf-8")
     return path
 
 
@@ -126,18 +127,17 @@ def _terminal_table(found: Measurements) -> Table:
     return shown
 
 
-def _page(found: Measurements) -> str:
+def _page(found: Measurements, verdicts: list[Verdict]) -> str:
+    speed_figure = figures.speed_over_time(found.speed_frame(), found.event_frame())
     rows = [
-        [Section("Speed", "What the training reached, and what happened to it.", figure(
-            figures.speed_over_time(found.speed_frame(), found.event_frame())
-        ))],
-        [*_curve(found), *_plans(found)],
-        [*_recoveries(found)],
-        [Section("What the master decided", "", _events(found))],
-    ]  # fmt: skip
+        [[Section("Speed", "What the training reached, and what happened to it.", figure(speed_figure))]],
+        [_curve(found), [*_plans(found), *_recoveries(found)]],
+        [[Section("Claims", "Each checked from the run's logs and stores alone.", _claims(verdicts))]],
+        [[Section("What the master decided", "", _events(found))]],
+    ]
     begun = datetime.fromtimestamp(found.story.submitted, UTC).strftime("%Y-%m-%d %H:%M UTC")
     lead = f"One job, submitted {begun} at the wrong size, resized by the Brain, hit by faults. All of it measured."
-    return page("Convoy's demo", lead, [row for row in rows if row])
+    return page("Convoy's demo", lead, rows)
 
 
 def _curve(found: Measurements) -> list[Section]:
@@ -170,6 +170,16 @@ def _recoveries(found: Measurements) -> list[Section]:
         return []
     text = "From the kill until the loss is known, a new world has met, the checkpoint is restored, a step is done."
     return [Section("Recoveries", text, figure(figures.recoveries(phases)))]
+
+
+def _claims(verdicts: list[Verdict]) -> str:
+    words = {True: "PASS", False: "FAIL", None: "----"}
+    classes = {True: "pass", False: "fail", None: "open"}
+    return table(
+        ["", "claim", "found"],
+        [[words[verdict.holds], verdict.claim, verdict.facts] for verdict in verdicts],
+        [classes[verdict.holds] for verdict in verdicts],
+    )
 
 
 def _events(found: Measurements) -> str:

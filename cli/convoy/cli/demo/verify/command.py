@@ -10,6 +10,7 @@ from rich.text import Text
 
 from convoy.cli.demo.verify import claims, evidence
 from convoy.cli.demo.verify.steps import BadEvidence
+from convoy.cli.demo.verify.verdict import Verdict
 from convoy.core.api.errors import InvalidInput
 
 _SHOWN = {True: ("PASS", "green"), False: ("FAIL", "bold red"), None: ("----", "dim")}
@@ -21,12 +22,23 @@ def run(directory: Path) -> int:
     Raises:
         InvalidInput: no run's evidence is there.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    return show(judge(directory), directory, Console(highlight=False, soft_wrap=True))
+
+
+def judge(directory: Path) -> list[Verdict]:
+    """Return the verdicts on the run in a folder.
+
+    Raises:
+        InvalidInput: no run's evidence is there.
+    """
     try:
-        found = evidence.read(directory)
+        return claims.judge(evidence.read(directory))
     except BadEvidence as error:
         raise InvalidInput(f"{error}; name the folder of a run of `convoy demo` that came to its end") from None
-    verdicts = claims.judge(found)
+
+
+def show(verdicts: list[Verdict], directory: Path, console: Console) -> int:
+    """Print verdicts; return 0 where every claim that is judged holds, else 1."""
     for verdict in verdicts:
         word, style = _SHOWN[verdict.holds]
         console.print(Text.assemble((word, style), "  ", (verdict.claim, "bold"), f": {verdict.facts}"))
