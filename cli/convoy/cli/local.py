@@ -88,6 +88,15 @@ class Operator:
             raise Unavailable(f"the operator ends as soon as it starts; the end of {self.log}:\n{last}")
         self._start()
 
+    def await_end(self, seconds: float) -> bool:
+        """Wait until no operator runs any more; False where one still does."""
+        until = time.monotonic() + seconds
+        while self.pid() is not None or (self._process is not None and self._process.poll() is None):
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.05)
+        return True
+
     def _start(self) -> None:
         command = [sys.executable, "-m", "convoy.cli.main", "operator", "--exit-when-idle", str(_IDLE)]
         if self._exit_with is not None:

@@ -135,10 +135,9 @@ class Stage:
         self._lock.path.unlink(missing_ok=True)
 
     def _end_operator(self) -> None:
-        pid = self._operator.pid() if self._operator is not None else None
-        until = time.monotonic() + _LEAVE
-        while self._operator is not None and self._operator.pid() is not None:
-            if time.monotonic() > until and pid:
-                os.kill(pid, signal.SIGKILL)
-                raise ConvoyError(f"the operator (pid {pid}) didn't end in {_LEAVE:.0f} s; see {self._operator.log}")
-            time.sleep(0.05)
+        if self._operator is None or self._operator.await_end(_LEAVE):
+            return
+        pid = self._operator.pid()
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+        raise ConvoyError(f"the operator (pid {pid}) didn't end in {_LEAVE:.0f} s; see {self._operator.log}")
