@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+
 from convoy.core.api import names
 from convoy.core.api.job import OptimizeMode, ReplicaSpec
 from convoy.core.api.plan import PlanPhase

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from convoy.core.api.pod import PodPhase
 from convoy.master.decide.actions import ReleaseShards
 from convoy.master.decide.events import AgentReported, PodObserved, ProcessFailure

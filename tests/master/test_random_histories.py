@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from convoy.core.api.job import OptimizeMode
 from convoy.core.api.pod import PodPhase
 from convoy.master.decide.core import decide
@@ -20,8 +23,6 @@ from convoy.master.decide.events import (
 )
 from convoy.master.decide.policy import Policy
 from convoy.master.decide.state import Advice, GroupState, Launcher, NodeStatus, RoundState, dump, load
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 _OPERATIONS = st.lists(
     st.tuples(

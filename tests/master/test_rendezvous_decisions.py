@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from convoy.core.api.job import Range
 from convoy.master.decide.rendezvous import select
 from convoy.master.decide.state import GroupState, Launcher, RoundState
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @given(

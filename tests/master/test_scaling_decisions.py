@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from convoy.core.api.job import OptimizeMode
 from convoy.core.api.plan import PlanPhase
 from convoy.master.decide.actions import AnswerManualPlan, AskBrain, RecordPlan, WriteScalePlan

@@ -1,0 +1,79 @@
+"""What a job is, from its ElasticJob: the facts that decisions go by, and its description for the Brain. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+
+from convoy.core.api import names
+from convoy.core.api.job import Container, ElasticJob, Strategy
+from convoy.core.api.v1 import brain_pb2
+from convoy.master.decide.state import Facts
+
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_LABEL_USER = "user"
+
+
+def facts(job: ElasticJob, *, brain: bool) -> Facts:
+    """Return what decisions go by; ``brain``: whether one is configured."""
+    metadata = job.metadata
+    return Facts(
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        worker=job.spec.replica_specs[names.WORKER],
+        mode=job.spec.mode,
+        brain=brain,
+        pinned=metadata.annotations.get(names.ANNOTATION_PIN, "").lower() == "true",
+        deleting=metadata.deletion_timestamp is not None,
+    )
+
+
+def template_key(container: Container) -> str:
+    """Return what runs, as a hash: image, command and arguments, paths by their last part and numbers left out.
+
+    Two submissions of one script with another learning rate or another folder have the same key.
+    """
+    image = (container.image or "").rpartition("@")[0] or container.image or ""
+    words = [_plain(word) for word in (*(container.command or []), *(container.args or []))]
+    return hashlib.sha256(json.dumps([image, words]).encode()).hexdigest()[:16]
+
+
+def description(job: ElasticJob, state: str) -> brain_pb2.JobDescription:
+    """Return the job's description for the Brain."""
+    main = job.spec.replica_specs[names.WORKER].template.main()
+    strategy = "allreduce" if job.spec.distribution_strategy is Strategy.ALLREDUCE else "ps"
+    return brain_pb2.JobDescription(
+        uid=job.metadata.uid,
+        name=job.metadata.name,
+        namespace=job.metadata.namespace,
+        template=template_key(main),
+        image=main.image or "",
+        user=job.metadata.labels.get(_LABEL_USER, ""),
+        strategy=strategy,
+        state=state,
+    )
+
+
+def worker_cores(job: ElasticJob) -> tuple[float, bool]:
+    """Return the cores of one worker node, and whether the user states them: else by OMP_NUM_THREADS, else 1."""
+    main = job.spec.replica_specs[names.WORKER].template.main()
+    stated = main.resources.cores()
+    if stated:
+        return stated, True
+    threads = next((one.value for one in main.env if one.name == "OMP_NUM_THREADS"), None) or "1"
+    return (float(threads) if threads.isascii() and threads.isdigit() and int(threads) else 1.0), False
+
+
+def worker_memory(job: ElasticJob) -> int:
+    """Return the bytes of one worker node, 0 where the user states none."""
+    return job.spec.replica_specs[names.WORKER].template.main().resources.memory() or 0
+
+
+def _plain(word: str) -> str:
+    name, equals, value = word.partition("=")
+    if equals and name.startswith("-"):
+        return f"{name}={_plain(value)}"
+    return _NUMBER.sub("#", posixpath.basename(word.rstrip("/")))

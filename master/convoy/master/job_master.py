@@ -1,0 +1,450 @@
+"""One job's master, put together: state, decisions, server, watcher, Brain, and the writers of plans and status."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+
+from convoy.core.api import names
+from convoy.core.api.envelope import Envelope
+from convoy.core.api.errors import AlreadyExists, ClusterError, Conflict, ConvoyError, NotFound, StaleEpoch, Unusable
+from convoy.core.api.job import ElasticJob, Strategy
+from convoy.core.api.v1 import brain_pb2, master_pb2_grpc
+from convoy.core.cluster.port import Cluster, Kind
+from convoy.core.process import logs
+from convoy.core.process.clock import SystemClock
+from convoy.core.process.crashpoint import crash_point
+from convoy.core.rpc.server import async_server, bind
+from convoy.master import convert, describe, status
+from convoy.master.brain import BrainClient, Reach
+from convoy.master.capacity import Capacity, measure
+from convoy.master.conductor import Conductor
+from convoy.master.decide.actions import (
+    AnswerManualPlan,
+    AskBrain,
+    Explain,
+    FinishJob,
+    RecordPlan,
+    ReleaseShards,
+    SetDirective,
+    WriteScalePlan,
+)
+from convoy.master.decide.core import resume
+from convoy.master.decide.events import BrainAnswered, BrainSilent, JobObserved, PlanObserved, Tick
+from convoy.master.decide.policy import Policy
+from convoy.master.decide.state import SCHEMA, JobState, Live, NodeStatus, Plan, State, dump, load
+from convoy.master.durable import DATASETS, KEYS, STATE, FileStore
+from convoy.master.feed import Feed
+from convoy.master.hub import DirectiveHub
+from convoy.master.keys import Keys
+from convoy.master.service import MasterService, guard
+from convoy.master.settings import MasterSettings
+from convoy.master.shards.book import Book
+from convoy.master.watcher import Watcher
+
+log = logs.get("master")
+
+_TICK = 0.25
+_STATUS_EVERY = 1.0
+_BIND_SECONDS = 4.0
+_LOCK_SECONDS = 5.0
+_GOODBYE_SECONDS = 5.0
+"""After the job's end agents have so long to end by themselves before the status says that it is over."""
+_RETRY_SECONDS = 1.0
+EXIT_OVER, EXIT_STOPPED, EXIT_FENCED = 0, 0, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A job whose epoch this master has taken."""
+
+    job: ElasticJob
+    epoch: int
+
+
+def take_epoch(cluster: Cluster, namespace: str, name: str, pod: str) -> Taken:
+    """Make this process the job's master: the next epoch, by compare-and-swap.
+
+    Raises:
+        NotFound: no such job.
+        InvalidManifest: the job's manifest is wrong.
+    """
+    while True:
+        manifest = cluster.get(Kind.ELASTIC_JOB, namespace, name)
+        job = ElasticJob.from_manifest(manifest)
+        epoch = job.status.master.epoch + 1
+        ours = {
+            "apiVersion": names.API_VERSION,
+            "kind": "ElasticJob",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "resourceVersion": manifest["metadata"]["resourceVersion"],
+            },
+            "status": {
+                "master": {"epoch": epoch, "pod": pod},
+                "training": (manifest.get("status") or {}).get("training") or {"state": "Waiting"},
+            },
+        }
+        try:
+            cluster.apply_status(ours, field_manager=status.FIELD_MANAGER)
+        except Conflict:
+            continue
+        return Taken(job, epoch)
+
+
+class JobMaster:
+    """A master from its epoch to its end. Use ``run`` once."""
+
+    def __init__(self, cluster: Cluster, settings: MasterSettings, taken: Taken, policy: Policy) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._job = taken.job
+        self._epoch = taken.epoch
+        self._policy = policy
+        self._clock = SystemClock()
+        self._incarnation = time.time_ns()
+        self._pod = settings.pod or f"{taken.job.metadata.name}-master"
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="master-state")
+        self._store = FileStore(job_dir(settings, taken.job) / "master")
+        self._feed = Feed()
+        self._stopping = asyncio.Event()
+        self._exit = EXIT_STOPPED
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._plan_due = asyncio.Event()
+        self._condition: dict[str, Any] | None = None
+        self._brain: BrainClient | None = None
+        if settings.brain_address:
+            envelope = Envelope(
+                job=taken.job.metadata.uid,
+                token=settings.brain_token.get_secret_value(),
+                epoch=taken.epoch,
+                sender=self._pod,
+                incarnation=self._incarnation,
+            )
+            self._brain = BrainClient(settings.brain_address, envelope, self._feed, self._describe, self._clock)
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Serve until the job is over, a newer master holds it, or ``stop`` is set; return the exit status.
+
+        Raises:
+            Unusable: the port is in use, or the state's folder can't be used.
+            StateError: the state can't be read.
+            ClusterError: the cluster can't be read.
+        """
+        await asyncio.to_thread(self._store.acquire, _LOCK_SECONDS)
+        try:
+            conductor = self._conductor = await self._load()
+            self._hub = DirectiveHub(self._epoch)
+            self._keys = Keys(conductor.persist, await asyncio.to_thread(self._store.load, KEYS))
+            self._book = Book(conductor.persist, await asyncio.to_thread(self._store.load, DATASETS))
+            self._take_hands()
+            service = MasterService(conductor, self._hub, self._keys, self._book, self._feed)
+            check = guard(
+                self._job.metadata.uid,
+                self._settings.job_token.get_secret_value(),
+                self._epoch,
+                lambda newer: self._fenced(f"a caller knows epoch {newer}"),
+            )
+            server = async_server(check)
+            master_pb2_grpc.add_MasterServicer_to_server(service, server)
+            port = await self._bind(server)
+            self._watcher = Watcher(
+                self._cluster,
+                self._job.metadata.namespace,
+                self._job.metadata.name,
+                self._job.metadata.uid,
+                conductor.post,
+                self._on_job,
+            )
+            await conductor.persist(STATE, dump(conductor.state.job))
+            conductor.act(resume(conductor.state, self._clock.now(), self._policy))
+            await self._watcher.start()
+            await self._book.release(self._book.holders() - self._current_pods())
+            await server.start()
+            log.info("master serves", port=port, epoch=self._epoch, round=conductor.state.job.round.number)
+            crash_point("master.serving")
+            self._spawn(self._tick())
+            self._spawn(self._write_plans())
+            self._spawn(self._write_status())
+            if self._brain is not None:
+                self._spawn(self._brain.run())
+            await self._until(stop)
+            await self._end(server)
+            return self._exit
+        finally:
+            self._threads.shutdown(wait=True)
+            self._store.release()
+
+    # -- start
+
+    async def _load(self) -> Conductor:
+        facts = describe.facts(self._job, brain=self._brain is not None)
+        document = await asyncio.to_thread(self._store.load, STATE)
+        job = load(document) if document is not None else JobState()
+        if job.epoch >= self._epoch:
+            raise StaleEpoch(
+                f"the state is of epoch {job.epoch}, this master's is {self._epoch}; a newer one was here"
+            )
+        live = Live(started_at=self._clock.now())
+        state = State(facts, replace(job, epoch=self._epoch), live)
+        log.info("state loaded" if document else "no state yet", schema=SCHEMA, epoch=self._epoch, former=job.epoch)
+        return Conductor(state, self._policy, self._store, self._threads, self._clock)
+
+    async def _bind(self, server: grpc.aio.Server) -> int:
+        end = self._clock.monotonic() + _BIND_SECONDS
+        while True:
+            try:
+                return bind(server, f"{self._settings.host}:{self._settings.port}")
+            except Unusable:
+                if self._clock.monotonic() >= end:
+                    raise
+            await asyncio.sleep(0.1)  # the former master's socket may linger
+
+    def _take_hands(self) -> None:
+        hands = self._conductor.hands
+        hands[SetDirective] = self._hub.publish
+        hands[WriteScalePlan] = lambda _: self._plan_due.set()
+        hands[AnswerManualPlan] = lambda action: self._spawn(self._answer_manual(action))
+        hands[AskBrain] = lambda action: self._spawn(self._ask(action))
+        hands[RecordPlan] = lambda action: self._feed.add(
+            plans=[convert.to_outcome(action.trial, action.rolled_back)]
+        )
+        hands[ReleaseShards] = lambda action: self._spawn(self._book.release([action.holder]))
+        hands[Explain] = lambda action: self._feed.add(events=[convert.to_event(action, self._clock.now())])
+        hands[FinishJob] = lambda _: self._stopping.set()
+
+    def _current_pods(self) -> set[str]:
+        state = self._conductor.state
+        return {node.pod(state.facts.name) for node in state.job.nodes.values()}
+
+    # -- what goes on
+
+    async def _until(self, stop: asyncio.Event) -> None:
+        waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._stopping.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    async def _tick(self) -> None:
+        repeat = 0
+        while True:
+            await asyncio.sleep(_TICK)
+            try:
+                await self._conductor.post(Tick())
+                repeat = (repeat + 1) % 4
+                for event in list(self._watcher.manual.values()) if repeat == 0 else ():
+                    await self._conductor.post(event)
+            except ConvoyError as error:
+                log.error("nothing can be decided", reason=error.reason, why=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _on_job(self, job: ElasticJob | None) -> None:
+        if job is None or job.metadata.deletion_timestamp is not None:
+            log.info("the job was deleted")
+            self._stopping.set()
+            return
+        if job.status.master.epoch > self._epoch:
+            self._fenced(f"the job's epoch is {job.status.master.epoch}")
+            return
+        self._job = job
+        facts = describe.facts(job, brain=self._brain is not None)
+        if facts != self._conductor.state.facts:
+            await self._conductor.post(JobObserved(facts))
+        if job.spec.distribution_strategy is not Strategy.ALLREDUCE:
+            log.error("strategy not supported", strategy=job.spec.distribution_strategy.value)
+
+    async def _write_plans(self) -> None:
+        written = ""
+        while True:
+            plan = self._conductor.state.job.plan
+            if plan is not None and plan.name != written:
+                crash_point("master.before-plan")
+                if await self._write_plan(plan):
+                    written = plan.name
+                    crash_point("master.after-plan")
+                    continue
+            self._plan_due.clear()
+            try:
+                async with asyncio.timeout(_RETRY_SECONDS):
+                    await self._plan_due.wait()
+            except TimeoutError:
+                continue
+
+    async def _write_plan(self, plan: Plan) -> bool:
+        facts = self._conductor.state.facts
+        manifest = convert.plan_manifest(plan, facts.name, facts.namespace, self._epoch, self._job.owner_reference())
+        try:
+            await asyncio.to_thread(self._cluster.create, manifest, field_manager=status.FIELD_MANAGER)
+        except AlreadyExists:
+            await self._reread_plan(plan)
+        except ClusterError as error:
+            log.error("a plan couldn't be written; trying again", plan=plan.name, reason=error.reason, why=str(error))
+            return False
+        return True
+
+    async def _reread_plan(self, plan: Plan) -> None:
+        facts = self._conductor.state.facts
+        try:
+            found = await asyncio.to_thread(self._cluster.get, Kind.SCALE_PLAN, facts.namespace, plan.name)
+        except NotFound:
+            return
+        from_there = found.get("status") or {}
+        last = (from_there.get("conditions") or [{}])[-1]
+        phase = convert.PlanPhase(from_there.get("phase") or "Pending")
+        await self._conductor.post(PlanObserved(plan.name, phase, last.get("reason", ""), last.get("message", "")))
+
+    async def _answer_manual(self, action: AnswerManualPlan) -> None:
+        facts = self._conductor.state.facts
+        answer = convert.answer_manifest(
+            action.name, facts.namespace, action.accepted, action.reason, action.message, self._clock.now(), ""
+        )
+        try:
+            await asyncio.to_thread(self._cluster.apply_status, answer, field_manager=status.FIELD_MANAGER)
+        except ClusterError as error:
+            log.warning("a person's plan couldn't be answered; it is tried again", plan=action.name, why=str(error))
+            return
+        self._watcher.manual.pop(action.name, None)
+
+    async def _write_status(self) -> None:
+        last: dict[str, Any] | None = None
+        while True:
+            await asyncio.sleep(_STATUS_EVERY)
+            try:
+                last = await self._put_status(last)
+            except NotFound:
+                self._stopping.set()
+            except ClusterError as error:
+                log.warning("the status couldn't be written; trying again", reason=error.reason, why=str(error))
+
+    async def _put_status(self, last: dict[str, Any] | None) -> dict[str, Any]:
+        state, now = self._conductor.state, self._clock.now()
+        reach: Reach | None = self._brain.reach if self._brain is not None else None
+        self._condition = status.brain_condition(state, reach, self._condition, now)
+        training = status.training(state, now, self._policy)
+        manifest = status.manifest(state, self._pod, training, self._condition)
+        if manifest != last:
+            await asyncio.to_thread(self._cluster.apply_status, manifest, field_manager=status.FIELD_MANAGER)
+        return manifest
+
+    # -- the Brain
+
+    def _describe(self) -> brain_pb2.JobDescription:
+        return describe.description(self._job, status.training_state(self._conductor.state))
+
+    async def _ask(self, action: AskBrain) -> None:
+        assert self._brain is not None
+        try:
+            capacity = await asyncio.to_thread(self._measure)
+            answer = await self._brain.ask(self._question(action, capacity))
+        except ConvoyError as error:
+            await self._conductor.post(BrainSilent(action.stage, str(error)))
+            return
+        cores, _ = describe.worker_cores(self._job)
+        fits = capacity.fits(cores, describe.worker_memory(self._job))
+        await self._conductor.post(BrainAnswered(convert.to_advice(action.stage, answer), fits))
+
+    def _measure(self) -> Capacity:
+        nodes = self._cluster.list(Kind.NODE, "").items
+        pods = self._cluster.list(Kind.POD, None).items
+        metadata = self._job.metadata
+        _, stated = describe.worker_cores(self._job)
+        return measure(nodes, pods, metadata.name, metadata.namespace, stated=stated)
+
+    def _question(self, action: AskBrain, capacity: Capacity) -> brain_pb2.OptimizeRequest:
+        state = self._conductor.state
+        fewest, most = state.range()
+        cores, _ = describe.worker_cores(self._job)
+        memory = describe.worker_memory(self._job)
+        if capacity.nodes:
+            most = max(min(most, capacity.fits(cores, memory)), action.workers, fewest)
+        request = brain_pb2.OptimizeRequest(
+            job=self._describe(),
+            stage=brain_pb2.OptimizeRequest.START if action.stage == "START" else brain_pb2.OptimizeRequest.RUNNING,
+            horizon_seconds=self._settings.horizon_seconds,
+            restart_seconds=action.restart_seconds,
+        )
+        request.current.workers = action.workers
+        request.current.worker_cpu = cores
+        request.current.worker_memory = memory
+        request.limits.min_workers = fewest
+        request.limits.max_workers = most
+        request.limits.node_unit = state.unit
+        request.limits.free_cpu = capacity.cpu
+        request.limits.free_memory = capacity.memory
+        request.limits.largest_node_cpu = capacity.largest_cpu
+        request.limits.largest_node_memory = capacity.largest_memory
+        request.limits.global_batch = action.global_batch
+        return request
+
+    # -- the end
+
+    def _fenced(self, why: str) -> None:
+        if self._exit != EXIT_FENCED:
+            log.error("a newer master holds the job; this one stops", reason="StaleEpoch", epoch=self._epoch, why=why)
+        self._exit = EXIT_FENCED
+        self._stopping.set()
+
+    async def _end(self, server: grpc.aio.Server) -> None:
+        """Let agents end, say how the job ended, send what is left to the Brain, and stop."""
+        over = self._conductor.state.job.verdict is not None and self._exit != EXIT_FENCED
+        if over:
+            await self._say_goodbye()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if over:
+            await self._say_how_it_ended()
+        await server.stop(0.2)
+        await self._watcher.stop(0.5)
+        if self._brain is not None:
+            await self._brain.close(2.0 if self._exit != EXIT_FENCED else 0.0)
+
+    async def _say_goodbye(self) -> None:
+        end = self._clock.monotonic() + _GOODBYE_SECONDS
+        while self._clock.monotonic() < end:
+            state = self._conductor.state
+            pods = [state.live.pods.get(node.pod(state.facts.name)) for node in state.job.nodes.values()]
+            if not any(pod is not None and pod.alive for pod in pods):
+                return
+            await asyncio.sleep(0.05)
+        still = [node.rank for node in self._conductor.state.job.nodes.values() if node.status is not NodeStatus.DONE]
+        log.warning("agents didn't end in time; the operator removes their pods", ranks=still)
+
+    async def _say_how_it_ended(self) -> None:
+        end = self._clock.monotonic() + 60.0
+        while self._clock.monotonic() < end:
+            try:
+                await self._put_status(None)
+            except NotFound:
+                return
+            except ClusterError as error:
+                log.warning("the outcome couldn't be written; trying again", reason=error.reason, why=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a part of the master failed", error=repr(error))
+
+
+def job_dir(settings: MasterSettings, job: ElasticJob) -> Path:
+    """Return the folder that the job's pods share."""
+    if settings.job_dir is not None:
+        return settings.job_dir
+    metadata = job.metadata
+    return settings.state_dir / "jobs" / metadata.namespace / f"{metadata.name}-{metadata.uid[:8]}"

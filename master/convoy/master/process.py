@@ -1,0 +1,47 @@
+"""The process of a job's master: ``convoy master``."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+
+from convoy.core.api.errors import InvalidSetting
+from convoy.core.process import logs
+from convoy.core.process.quiet import quiet_grpc
+from convoy.master.settings import MasterSettings
+
+
+def run(settings: MasterSettings) -> None:
+    """Be the job's master until the job is over or SIGTERM comes. Exits with 3 when a newer master holds the job.
+
+    Raises:
+        InvalidSetting: no job is named.
+        NotFound: no such job.
+        InvalidManifest: the job's manifest is wrong.
+        Unusable: the port is in use, or a folder can't be used.
+        StateError: the state on disk can't be used.
+    """
+    if not settings.job:
+        raise InvalidSetting("job: is required, and is absent; name it with --job or ELASTIC_JOB_NAME")
+    quiet_grpc()
+    logs.configure("master", job=settings.job)
+    status = asyncio.run(_run(settings))
+    if status:
+        sys.exit(status)
+
+
+async def _run(settings: MasterSettings) -> int:
+    from convoy.core.cluster.local import open_cluster
+    from convoy.core.process.signals import async_stop_event
+    from convoy.master.decide.policy import Policy
+    from convoy.master.job_master import JobMaster, take_epoch
+
+    gc.freeze()  # what was imported stays: collections needn't look at it
+    stop = async_stop_event()
+    policy = Policy(
+        heartbeat=min(3.0, settings.heartbeat_deadline / 3), heartbeat_deadline=settings.heartbeat_deadline
+    )
+    with open_cluster(settings.state_dir) as cluster:
+        taken = await asyncio.to_thread(take_epoch, cluster, settings.namespace, settings.job, settings.pod)
+        return await JobMaster(cluster, settings, taken, policy).run(stop)
