@@ -68,13 +68,6 @@ class BrainSettings(Settings):
     changes_per_hour: int = Field(
         default=12, ge=0, description="Changes of one job's size an hour after which it is left alone. 0: no limit."
     )
-    refit_seconds: float = Field(
-        default=600.0,
-        ge=1.0,
-        allow_inf_nan=False,
-        description="How old what was learned from history may be before it is learned anew. Imported history and a "
-        "job's end have it learned anew at once.",
-    )
     clock_tolerance_seconds: float = Field(
         default=60.0,
         ge=0.0,

@@ -8,6 +8,7 @@ processes. Windows in which a round was still warming up are left out, and with 
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -19,31 +20,45 @@ from convoy.brain.features.columns import COLUMNS, LABELS, NAMES
 from convoy.brain.store.engine import reading
 from convoy.brain.store.tables import HistoryObservation, Job, NodeLoad, Recommendation, TrainingSpeed
 
+ENDED = ("Succeeded", "Failed")
 _ROUND = ["job_id", "round"]
 _CONFIGURATION = ["workers", "ps", "nodes", "batch_size", "accumulation_steps"]
 
 
-def history(engine: Engine, exclude_job: str | None = None) -> pd.DataFrame:
+def history(engine: Engine, exclude_job: str | None = None, *, over_since: datetime | None = None) -> pd.DataFrame:
     """Return what is known of all jobs but one: imported rows, and measured jobs with one row a (job, configuration).
 
     Args:
         engine: of the store.
         exclude_job: uid of the job to leave out.
+        over_since: if given, of measured jobs only those that are over: ended, or silent since that moment.
 
     Raises:
         Unavailable: the database can't be reached now.
     """
+    jobs = sa.select(Job.id)
+    if exclude_job is not None:
+        jobs = jobs.where(Job.uid != exclude_job)
+    if over_since is not None:
+        jobs = jobs.where(is_over(over_since))
     with reading(engine) as connection:
         imported = pd.DataFrame(
             connection.execute(sa.select(*(getattr(HistoryObservation, name) for name in NAMES))).all(), columns=NAMES
         )
-        rounds = _rounds(connection, exclude=exclude_job)
+        rounds = _rounds(connection, jobs)
     measured = _typed(_merged(rounds))
     return measured if imported.empty else pd.concat([_typed(imported), measured], ignore_index=True)
 
 
+def is_over(since: datetime) -> sa.ColumnElement[bool]:
+    """Return the condition that a job ended, or was silent since a moment."""
+    return sa.or_(Job.state.in_(ENDED), Job.last_seen < since)
+
+
 def observed(engine: Engine, job_uid: str) -> pd.DataFrame:
-    """Return what one job showed, one row a (round, configuration); empty where nothing was measured past warm-up.
+    """Return what one job showed, one row a (round, configuration) in the order of time.
+
+    Empty where nothing was measured past warm-up.
 
     Args:
         engine: of the store.
@@ -53,7 +68,7 @@ def observed(engine: Engine, job_uid: str) -> pd.DataFrame:
         Unavailable: the database can't be reached now.
     """
     with reading(engine) as connection:
-        return _typed(_rounds(connection, only=job_uid))
+        return _typed(_rounds(connection, sa.select(Job.id).where(Job.uid == job_uid)))
 
 
 def empty() -> pd.DataFrame:
@@ -74,21 +89,22 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, columns=list(NAMES)).reset_index(drop=True)
 
 
-def _rounds(connection: Connection, *, only: str | None = None, exclude: str | None = None) -> pd.DataFrame:
-    """Return one row a (job, round, configuration) with sums over its windows, and the frame's columns from them."""
-    speed = _speed(connection, only, exclude)
-    if speed.empty:
-        return pd.DataFrame(columns=[*NAMES, *_SUMS])
-    frame = speed.merge(_loads(connection, only, exclude), on=_ROUND, how="left").merge(
-        _jobs(connection, only, exclude), on="job_id", how="inner"
-    )
-    return _with_means(_per_process(frame))
-
-
 _SUMS = ["windows", "window_seconds", "samples", "speeds", "squares", "compute_sum", "compute_time"]
 
 
-def _speed(connection: Connection, only: str | None, exclude: str | None) -> pd.DataFrame:
+def _rounds(connection: Connection, jobs: sa.Select[Any]) -> pd.DataFrame:
+    """Return one row a (job, round, configuration) with sums over its windows, and the frame's columns from them."""
+    speed = _speed(connection, jobs)
+    if speed.empty:
+        return pd.DataFrame(columns=list(NAMES))
+    described = speed.merge(_loads(connection, jobs), on=_ROUND, how="left").merge(
+        _jobs(connection, jobs), on="job_id"
+    )
+    ordered = described.sort_values(["job_id", "observed_at", "round"], kind="stable")
+    return _with_means(_per_process(ordered))
+
+
+def _speed(connection: Connection, jobs: sa.Select[Any]) -> pd.DataFrame:
     t = TrainingSpeed
     rate = t.samples_per_second
     compute = sa.case((t.compute_seconds.is_not(None), t.compute_seconds * t.seconds), else_=0.0)
@@ -106,13 +122,13 @@ def _speed(connection: Connection, only: str | None, exclude: str | None) -> pd.
             sa.func.sum(sa.case((t.compute_seconds.is_not(None), t.seconds), else_=0.0)).label("compute_time"),
             sa.func.max(t.ended_at).label("observed_at"),
         )
-        .where(t.warming.is_(False), *_jobs_wanted(t.job_id, only, exclude))
+        .where(t.warming.is_(False), t.job_id.in_(jobs))
         .group_by(t.job_id, t.round, *(getattr(t, name) for name in _CONFIGURATION))
     )
     return _frame(connection, query)
 
 
-def _loads(connection: Connection, only: str | None, exclude: str | None) -> pd.DataFrame:
+def _loads(connection: Connection, jobs: sa.Select[Any]) -> pd.DataFrame:
     """Return one row a (job, round): what a worker and a parameter server used and were allotted.
 
     Counted is what ended between the end of the round's first steady window and that of its last.
@@ -120,7 +136,7 @@ def _loads(connection: Connection, only: str | None, exclude: str | None) -> pd.
     t = TrainingSpeed
     steady = (
         sa.select(t.job_id, t.round, sa.func.min(t.ended_at).label("since"), sa.func.max(t.ended_at).label("until"))
-        .where(t.warming.is_(False), *_jobs_wanted(t.job_id, only, exclude))
+        .where(t.warming.is_(False), t.job_id.in_(jobs))
         .group_by(t.job_id, t.round)
         .subquery()
     )
@@ -145,7 +161,7 @@ def _loads(connection: Connection, only: str | None, exclude: str | None) -> pd.
                 load.ended_at <= steady.c.until,
             ),
         )
-        .where(*_jobs_wanted(load.job_id, only, exclude))
+        .where(load.job_id.in_(jobs))
         .group_by(load.job_id, load.round, load.role, load.node)
     )
     nodes = _frame(connection, query)
@@ -166,7 +182,7 @@ def _loads(connection: Connection, only: str | None, exclude: str | None) -> pd.
     return pd.concat(roles, axis=1).reset_index(names=_ROUND)
 
 
-def _jobs(connection: Connection, only: str | None, exclude: str | None) -> pd.DataFrame:
+def _jobs(connection: Connection, jobs: sa.Select[Any]) -> pd.DataFrame:
     room = (
         sa.select(Recommendation.job_id, sa.func.max(Recommendation.free_cpu).label("cluster_cpu"))
         .group_by(Recommendation.job_id)
@@ -184,20 +200,11 @@ def _jobs(connection: Connection, only: str | None, exclude: str | None) -> pd.D
             room.c.cluster_cpu,
         )
         .outerjoin(room, room.c.job_id == Job.id)
-        .where(*_jobs_wanted(Job.id, only, exclude))
+        .where(Job.id.in_(jobs))
     )
     frame = _frame(connection, query)
     frame["mode"] = frame["strategy"].map({"allreduce": "sync"})
     return frame
-
-
-def _jobs_wanted(column: Any, only: str | None, exclude: str | None) -> list[Any]:
-    conditions = []
-    if only is not None:
-        conditions.append(column == sa.select(Job.id).where(Job.uid == only).scalar_subquery())
-    if exclude is not None:
-        conditions.append(column.not_in(sa.select(Job.id).where(Job.uid == exclude)))
-    return conditions
 
 
 def _frame(connection: Connection, query: Any) -> pd.DataFrame:

@@ -37,16 +37,18 @@ class Advice:
 
 
 class Adviser:
-    """Answers questions from one store."""
+    """Answers questions from one store; ``exclude_job`` is the uid of a job whose own past isn't to be its prior."""
 
-    def __init__(self, engine: Engine, clock: Clock, settings: BrainSettings) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, settings: BrainSettings, *, exclude_job: str | None = None
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._settings = settings
         self._prices = Prices(
             per_core=settings.price_cpu_hour, per_gib=settings.price_gib_hour, currency=settings.currency
         )
-        self.knowledge = Knowledge(engine, clock, refit_seconds=settings.refit_seconds)
+        self.knowledge = Knowledge(engine, clock, exclude_job=exclude_job)
 
     def advise(self, asked: brain_pb2.OptimizeRequest) -> Advice:
         """Answer a question about one job; nothing is stored.

@@ -74,7 +74,10 @@ def _serve(server: grpc.Server, port: int, settings: BrainSettings, stop: thread
 
 
 def _migrated(url: str, wait: float, stop: threading.Event) -> bool:
-    """Bring the schema up to date; False if told to stop. A server that is away is waited for, not one that refuses."""
+    """Bring the schema up to date; False if told to stop.
+
+    A server that is away is waited for; one that refuses us isn't.
+    """
     until = time.monotonic() + wait
     while not stop.is_set():
         try:

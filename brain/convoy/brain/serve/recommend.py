@@ -58,7 +58,7 @@ def recommend(
             asked.limits.max_workers = max_workers
         if horizon_seconds is not None:
             asked.horizon_seconds = horizon_seconds
-        advice = Adviser(engine, SystemClock(), settings).advise(asked)
+        advice = Adviser(engine, SystemClock(), settings, exclude_job=found.uid).advise(asked)
         return Recommended(found, advice.answer, asked)
     finally:
         engine.dispose()

@@ -36,7 +36,7 @@ class BrainServicer(brain_pb2_grpc.BrainServicer):
 
     def warm_up(self) -> None:
         """Learn from history in the background."""
-        self._adviser.knowledge.warm_up()
+        self._adviser.knowledge.learn_in_background()
 
     def Report(self, request: brain_pb2.BrainReport, context: grpc.ServicerContext) -> brain_pb2.BrainAck:
         """Store a report once; acknowledged when it is committed."""
