@@ -46,27 +46,24 @@ def parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
         backend = parsed.get_backend_name()
-        if backend not in ("sqlite", "mysql", "mariadb"):
-            raise InvalidSetting(
-                f"database_url: {backend!r} isn't a database that Convoy can use; expected {EXPECTED}; set it with "
-                "--database-url or CONVOY_DATABASE_URL"
-            )
     except (ArgumentError, NoSuchModuleError, ValueError):
-        raise InvalidSetting(
-            f"database_url: can't be read as a URL; expected {EXPECTED} (percent-encode special characters of a "
-            "password); set it with --database-url or CONVOY_DATABASE_URL"
-        ) from None
+        raise _wrong("can't be read as a URL (percent-encode special characters of a password)") from None
+    if backend not in ("sqlite", "mysql", "mariadb"):
+        raise _wrong(f"{backend!r} isn't a database that Convoy can use")
     if backend == "sqlite":
         if parsed.database in (None, "", ":memory:"):
-            raise InvalidSetting(
-                "database_url: a database in memory ends with its process; name a file, as in "
-                "sqlite:////absolute/path/brain.db"
-            )
+            raise _wrong("a database in memory ends with its process: name a file")
         return parsed.set(drivername="sqlite+pysqlite")
     if not parsed.database:
-        raise InvalidSetting(f"database_url: {shown(parsed)} names no database; expected {EXPECTED}")
+        raise _wrong(f"{shown(parsed)} names no database")
     query = {"charset": "utf8mb4", **parsed.query}
     return parsed.set(drivername="mysql+pymysql", query=query)
+
+
+def _wrong(what: str) -> InvalidSetting:
+    return InvalidSetting(
+        f"database_url: {what}; expected {EXPECTED}; set it with --database-url or CONVOY_DATABASE_URL"
+    )
 
 
 def shown(url: URL | str) -> str:

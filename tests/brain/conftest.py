@@ -1,0 +1,3 @@
+from support.database import engine, mariadb, url
+
+__all__ = ["engine", "mariadb", "url"]

@@ -1,0 +1,55 @@
+"""Databases for tests: a SQLite file, and a database of its own on the MariaDB that ``make servers`` starts."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from convoy.brain.store.engine import open_engine, parse_url
+from convoy.brain.store.migrate import migrate
+
+MARIADB = os.environ.get("CONVOY_TEST_MARIADB_URL", "")
+"""Read when this is imported: the tests' homes hide the environment's CONVOY_*."""
+
+BOTH = [pytest.param("sqlite"), pytest.param("mariadb", marks=pytest.mark.servers)]
+
+
+@pytest.fixture
+def mariadb() -> Iterator[str]:
+    """Give the URL of an empty database of the test's own on MariaDB."""
+    if not MARIADB:
+        pytest.skip("no MariaDB: CONVOY_TEST_MARIADB_URL isn't set")
+    server = parse_url(MARIADB)
+    name = f"convoy_{uuid.uuid4().hex[:12]}"
+    admin = sa.create_engine(server)
+    with admin.begin() as connection:
+        # As a server's owner may have it: what the tables need they say themselves.
+        connection.exec_driver_sql(f"CREATE DATABASE {name} CHARACTER SET latin1")
+    yield server.set(drivername="mysql", database=name, query={}).render_as_string(hide_password=False)
+    with admin.begin() as connection:
+        connection.exec_driver_sql(f"DROP DATABASE {name}")
+    admin.dispose()
+
+
+@pytest.fixture(params=BOTH)
+def url(request: pytest.FixtureRequest, home: Path) -> str:
+    """Return the URL of an empty database, on each kind of server in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{home / 'brain.db'}"
+    found: str = request.getfixturevalue("mariadb")
+    return found
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[Engine]:
+    """Give an engine on a migrated database, on each kind of server in turn."""
+    migrate(url)
+    engine = open_engine(url)
+    yield engine
+    engine.dispose()
