@@ -92,7 +92,7 @@ def follow(cluster: Cluster, namespace: str, name: str, uid: str, operator: loca
     Raises:
         JobFailed: it ended in failure, or was deleted.
     """
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     start, said = time.monotonic(), 0.0
     before: Snapshot | None = None
     with console.status("submitted", spinner="dots") if console.is_terminal else _Nothing() as status:
