@@ -192,7 +192,8 @@ def _run_python(kind: str, script: str, arguments: list[str]) -> int:
         print(end.code, file=sys.stderr)  # noqa: T201
         return 1
     except BaseException as error:
-        sys.excepthook(type(error), error, _beyond_here(error.__traceback__))
+        trace = _beyond_here(error.__traceback__)
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
