@@ -9,9 +9,9 @@ from convoy.core.api import names
 from convoy.core.api.meta import Manifest, timestamp
 from convoy.core.api.plan import PlanPhase
 from convoy.core.api.v1 import brain_pb2, master_pb2, metrics_pb2
-from convoy.master.decide.actions import Explain
+from convoy.master.decide.actions import Explain, RecordPlan
 from convoy.master.decide.events import ProcessFailure
-from convoy.master.decide.state import Advice, GroupState, Plan, PodOrder, Trial, Window
+from convoy.master.decide.state import Advice, GroupState, Plan, PodOrder, Window
 
 
 def group(state: int) -> GroupState:
@@ -74,9 +74,9 @@ def to_advice(stage: str, answer: brain_pb2.Recommendation) -> Advice:
     )
 
 
-def to_outcome(trial: Trial, rolled_back: bool) -> brain_pb2.PlanOutcome:
+def to_outcome(action: RecordPlan) -> brain_pb2.PlanOutcome:
     """Return how a change of size fares, as far as it is known."""
-    cause = trial.cause
+    trial, cause = action.trial, action.trial.cause
     return brain_pb2.PlanOutcome(
         plan=trial.plan,
         recommendation=cause.recommendation,
@@ -92,7 +92,7 @@ def to_outcome(trial: Trial, rolled_back: bool) -> brain_pb2.PlanOutcome:
         restart_seconds=trial.restart_seconds,
         reason=cause.reason,
         message=cause.message[:2000],
-        rolled_back=rolled_back,
+        rolled_back=action.rolled_back,
     )
 
 
@@ -128,9 +128,7 @@ def plan_manifest(plan: Plan, job: str, namespace: str, epoch: int, owner: Manif
     }
 
 
-def answer_manifest(
-    name: str, namespace: str, accepted: bool, reason: str, message: str, now: float, created: str
-) -> Manifest:
+def answer_manifest(name: str, namespace: str, accepted: bool, reason: str, message: str, now: float) -> Manifest:
     """Return a person's plan's status, answered."""
     moment = timestamp(datetime.fromtimestamp(now, UTC))
     condition = {
@@ -147,7 +145,7 @@ def answer_manifest(
         "metadata": {"name": name, "namespace": namespace},
         "status": {
             "phase": phase.value,
-            "createTime": created or moment,
+            "createTime": moment,
             "finishTime": moment,
             "conditions": [condition],
         },

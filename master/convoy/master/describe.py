@@ -13,12 +13,21 @@ from convoy.core.api.v1 import brain_pb2
 from convoy.master.decide.state import Facts
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
+_NOT_YET = tuple(role for role in names.NODE_ROLES if role != names.WORKER)
 _LABEL_USER = "user"
 
 
 def facts(job: ElasticJob, *, brain: bool) -> Facts:
     """Return what decisions go by; ``brain``: whether one is configured."""
     metadata = job.metadata
+    others = [role for role, spec in job.spec.replica_specs.items() if role in _NOT_YET and (spec.replicas or 0) > 0]
+    refusal = ""
+    if job.spec.distribution_strategy is not Strategy.ALLREDUCE:
+        refusal = (
+            f"distributionStrategy {job.spec.distribution_strategy.value}: only {Strategy.ALLREDUCE.value} is run"
+        )
+    elif others:
+        refusal = f"replicaSpecs.{others[0]}: only the role {names.WORKER} is run"
     return Facts(
         name=metadata.name,
         namespace=metadata.namespace,
@@ -27,7 +36,7 @@ def facts(job: ElasticJob, *, brain: bool) -> Facts:
         mode=job.spec.mode,
         brain=brain,
         pinned=metadata.annotations.get(names.ANNOTATION_PIN, "").lower() == "true",
-        deleting=metadata.deletion_timestamp is not None,
+        refusal=refusal,
     )
 
 

@@ -16,9 +16,10 @@ _BATCH = 500
 
 
 class Feed:
-    """Rows that wait for the Brain."""
+    """Rows that wait for the Brain; without one (``kept`` False) nothing is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kept: bool = True) -> None:
+        self._kept = kept
         self._rows: dict[str, deque[Any]] = {kind: deque(maxlen=most) for kind, most in _MOST.items()}
         self._plans: dict[str, brain_pb2.PlanOutcome] = {}
         self._dropped: dict[str, int] = {}
@@ -34,6 +35,8 @@ class Feed:
         plans: Iterable[brain_pb2.PlanOutcome] = (),
     ) -> None:
         """Keep rows; where there are too many of a kind, the oldest are dropped and counted."""
+        if not self._kept:
+            return
         for kind, rows in (("speed", speed), ("load", load), ("events", events)):
             kept = self._rows[kind]
             for row in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,9 @@ import grpc.aio
 from convoy.core.api import names
 from convoy.core.api.envelope import Envelope
 from convoy.core.api.errors import AlreadyExists, ClusterError, Conflict, ConvoyError, NotFound, StaleEpoch, Unusable
-from convoy.core.api.job import ElasticJob, Strategy
+from convoy.core.api.job import ElasticJob
+from convoy.core.api.meta import condition
+from convoy.core.api.plan import PlanPhase
 from convoy.core.api.v1 import brain_pb2, master_pb2_grpc
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.core.process import logs
@@ -58,6 +61,7 @@ _LOCK_SECONDS = 5.0
 _GOODBYE_SECONDS = 5.0
 """After the job's end agents have so long to end by themselves before the status says that it is over."""
 _RETRY_SECONDS = 1.0
+_EPOCH_TRIES = 50
 EXIT_OVER, EXIT_STOPPED, EXIT_FENCED = 0, 0, 3
 
 
@@ -75,11 +79,13 @@ def take_epoch(cluster: Cluster, namespace: str, name: str, pod: str) -> Taken:
     Raises:
         NotFound: no such job.
         InvalidManifest: the job's manifest is wrong.
+        Conflict: others change the job all the time.
     """
-    while True:
+    for attempt in itertools.count(1):
         manifest = cluster.get(Kind.ELASTIC_JOB, namespace, name)
         job = ElasticJob.from_manifest(manifest)
         epoch = job.status.master.epoch + 1
+        said = condition(job.status.conditions, status.BRAIN_AVAILABLE)
         ours = {
             "apiVersion": names.API_VERSION,
             "kind": "ElasticJob",
@@ -90,14 +96,18 @@ def take_epoch(cluster: Cluster, namespace: str, name: str, pod: str) -> Taken:
             },
             "status": {
                 "master": {"epoch": epoch, "pod": pod},
-                "training": (manifest.get("status") or {}).get("training") or {"state": "Waiting"},
+                "training": job.status.training.to_json(),
+                **({"conditions": [said.to_json()]} if said is not None else {}),
             },
         }
         try:
             cluster.apply_status(ours, field_manager=status.FIELD_MANAGER)
         except Conflict:
+            if attempt == _EPOCH_TRIES:
+                raise
             continue
         return Taken(job, epoch)
+    raise AssertionError("unreachable")
 
 
 class JobMaster:
@@ -114,12 +124,13 @@ class JobMaster:
         self._pod = settings.pod or f"{taken.job.metadata.name}-master"
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="master-state")
         self._store = FileStore(job_dir(settings, taken.job) / "master")
-        self._feed = Feed()
+        self._feed = Feed(kept=settings.brain_address is not None)
         self._stopping = asyncio.Event()
         self._exit = EXIT_STOPPED
         self._tasks: set[asyncio.Task[Any]] = set()
         self._plan_due = asyncio.Event()
-        self._condition: dict[str, Any] | None = None
+        said = condition(taken.job.status.conditions, status.BRAIN_AVAILABLE)
+        self._condition = said.to_json() if said is not None else None
         self._brain: BrainClient | None = None
         if settings.brain_address:
             envelope = Envelope(
@@ -214,9 +225,7 @@ class JobMaster:
         hands[WriteScalePlan] = lambda _: self._plan_due.set()
         hands[AnswerManualPlan] = lambda action: self._spawn(self._answer_manual(action))
         hands[AskBrain] = lambda action: self._spawn(self._ask(action))
-        hands[RecordPlan] = lambda action: self._feed.add(
-            plans=[convert.to_outcome(action.trial, action.rolled_back)]
-        )
+        hands[RecordPlan] = lambda action: self._feed.add(plans=[convert.to_outcome(action)])
         hands[ReleaseShards] = lambda action: self._spawn(self._book.release([action.holder]))
         hands[Explain] = lambda action: self._feed.add(events=[convert.to_event(action, self._clock.now())])
         hands[FinishJob] = lambda _: self._stopping.set()
@@ -258,8 +267,6 @@ class JobMaster:
         facts = describe.facts(job, brain=self._brain is not None)
         if facts != self._conductor.state.facts:
             await self._conductor.post(JobObserved(facts))
-        if job.spec.distribution_strategy is not Strategy.ALLREDUCE:
-            log.error("strategy not supported", strategy=job.spec.distribution_strategy.value)
 
     async def _write_plans(self) -> None:
         written = ""
@@ -298,13 +305,13 @@ class JobMaster:
             return
         from_there = found.get("status") or {}
         last = (from_there.get("conditions") or [{}])[-1]
-        phase = convert.PlanPhase(from_there.get("phase") or "Pending")
+        phase = PlanPhase(from_there.get("phase") or PlanPhase.PENDING)
         await self._conductor.post(PlanObserved(plan.name, phase, last.get("reason", ""), last.get("message", "")))
 
     async def _answer_manual(self, action: AnswerManualPlan) -> None:
         facts = self._conductor.state.facts
         answer = convert.answer_manifest(
-            action.name, facts.namespace, action.accepted, action.reason, action.message, self._clock.now(), ""
+            action.name, facts.namespace, action.accepted, action.reason, action.message, self._clock.now()
         )
         try:
             await asyncio.to_thread(self._cluster.apply_status, answer, field_manager=status.FIELD_MANAGER)
@@ -316,13 +323,14 @@ class JobMaster:
     async def _write_status(self) -> None:
         last: dict[str, Any] | None = None
         while True:
-            await asyncio.sleep(_STATUS_EVERY)
+            before = last
             try:
                 last = await self._put_status(last)
             except NotFound:
                 self._stopping.set()
             except ClusterError as error:
                 log.warning("the status couldn't be written; trying again", reason=error.reason, why=str(error))
+            await asyncio.sleep(_STATUS_EVERY if last is not before else _TICK)
 
     async def _put_status(self, last: dict[str, Any] | None) -> dict[str, Any]:
         state, now = self._conductor.state, self._clock.now()
@@ -330,8 +338,9 @@ class JobMaster:
         self._condition = status.brain_condition(state, reach, self._condition, now)
         training = status.training(state, now, self._policy)
         manifest = status.manifest(state, self._pod, training, self._condition)
-        if manifest != last:
-            await asyncio.to_thread(self._cluster.apply_status, manifest, field_manager=status.FIELD_MANAGER)
+        if manifest == last:
+            return last
+        await asyncio.to_thread(self._cluster.apply_status, manifest, field_manager=status.FIELD_MANAGER)
         return manifest
 
     # -- the Brain

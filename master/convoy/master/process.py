@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from convoy.core.api.errors import InvalidSetting
 from convoy.core.process import logs
@@ -32,16 +33,23 @@ def run(settings: MasterSettings) -> None:
 
 
 async def _run(settings: MasterSettings) -> int:
+    from convoy.core.api.errors import Fenced
     from convoy.core.cluster.local import open_cluster
     from convoy.core.process.signals import async_stop_event
     from convoy.master.decide.policy import Policy
-    from convoy.master.job_master import JobMaster, take_epoch
+    from convoy.master.job_master import EXIT_FENCED, JobMaster, take_epoch
 
     gc.freeze()  # what was imported stays: collections needn't look at it
+    io = ThreadPoolExecutor(max_workers=8, thread_name_prefix="master-io")
+    asyncio.get_running_loop().set_default_executor(io)
     stop = async_stop_event()
     policy = Policy(
         heartbeat=min(3.0, settings.heartbeat_deadline / 3), heartbeat_deadline=settings.heartbeat_deadline
     )
     with open_cluster(settings.state_dir) as cluster:
         taken = await asyncio.to_thread(take_epoch, cluster, settings.namespace, settings.job, settings.pod)
-        return await JobMaster(cluster, settings, taken, policy).run(stop)
+        try:
+            return await JobMaster(cluster, settings, taken, policy).run(stop)
+        except Fenced as error:
+            logs.get("master").error("a newer master holds the job; it stops", reason=error.reason, why=str(error))
+            return EXIT_FENCED

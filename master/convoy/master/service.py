@@ -1,4 +1,4 @@
-"""What agents ask of the master, over gRPC: checks who speaks, turns calls into events, answers once they are persisted.
+"""What agents ask of the master, over gRPC: callers are checked, calls become events, what is answered is persisted.
 
 A call of an older incarnation, or of a node that was replaced, is refused and changes nothing. What is read of the
 state here was persisted.

@@ -1,4 +1,4 @@
-"""The job's status, as far as it is the master's: which master, how the training goes, whether the Brain can be reached."""
+"""The job's status, as far as it is the master's: which master, how the training goes, whether the Brain is there."""
 
 from __future__ import annotations
 
@@ -30,14 +30,10 @@ def training(state: State, now: float, policy: Policy) -> dict[str, Any]:
     """Return status.training; what isn't known is absent."""
     job, round_ = state.job, state.job.round
     reason, message = _because(state)
-    here = [
-        pulse.step
-        for rank in round_.ranks
-        if (pulse := state.live.pulses.get(rank))
-        and pulse.round == round_.number
-        and pulse.group is not GroupState.IDLE
-    ]
-    step = max([*here, -1]) if max([*here, -1]) >= 0 else state.live.step
+    pulses = [pulse for rank in round_.ranks if (pulse := state.live.pulses.get(rank))]
+    busy = [one.step for one in pulses if one.round == round_.number and one.group is not GroupState.IDLE]
+    step = max(busy, default=-1)
+    step = step if step >= 0 else state.live.step
     current = speed.current(Draft(state, now, policy)) if job.verdict is None else 0.0
     values: dict[str, Any] = {
         "state": training_state(state),
@@ -54,7 +50,7 @@ def training(state: State, now: float, policy: Policy) -> dict[str, Any]:
 
 
 def brain_condition(state: State, reach: Reach | None, before: dict[str, Any] | None, now: float) -> dict[str, Any]:
-    """Return the condition BrainAvailable; its time moves only when its status does. ``reach``: None without a Brain."""
+    """Return the condition BrainAvailable; its time moves only with its status. ``reach``: None without a Brain."""
     notice = single_job_notice(state.facts.mode)
     if reach is None:
         status, reason = "False", "NoBrain"

@@ -86,8 +86,8 @@ class Watcher:
                 for change in self._cluster.watch(kind, since, self._namespace, timeout=_WATCH_SECONDS):
                     if self._stop.is_set():
                         return
-                    self._hand_in(self._work(kind, change.type == "DELETED", change.object))
                     since = change.object["metadata"]["resourceVersion"]
+                    self._hand_in(self._work(kind, change.type == "DELETED", change.object))
             except Expired:
                 since = self._relist(kind, since)
             except ConvoyError as error:

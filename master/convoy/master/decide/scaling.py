@@ -24,6 +24,9 @@ def advance(draft: Draft) -> None:
     """Decide the first size; then ask the Brain when there is something to ask about."""
     if draft.job.verdict is not None:
         return
+    if draft.state.facts.refusal:
+        draft.finish(False, "NotSupported", f"{draft.state.facts.refusal} by this version; correct the job's spec")
+        return
     if draft.job.target == 0:
         _start(draft)
         return

@@ -313,7 +313,7 @@ class Facts:
     mode: OptimizeMode = OptimizeMode.MANUAL
     brain: bool = False  # one is configured
     pinned: bool = False
-    deleting: bool = False
+    refusal: str = ""  # why this job can't be run at all
 
     @property
     def automatic(self) -> bool:
