@@ -1,6 +1,6 @@
 """Writes docs/settings.md from the settings classes: each field with its type, default, environment and flag.
 
-``--check`` compares instead of writing. Two classes that read the same environment variable must mean the same by it.
+``--check`` compares instead of writing. Two classes that read the same environment variable must read the same type.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
 from convoy.core.process.settings import Settings
@@ -42,14 +43,17 @@ def classes() -> list[type[Settings]]:
 
 
 def clashes(kinds: list[type[Settings]]) -> list[str]:
-    """Return the settings that share an environment variable and don't mean the same."""
-    meant: dict[str, tuple[str, str | None]] = {}
+    """Return the variables that two settings read as different types: one process's would be refused by the other."""
+    meant: dict[str, tuple[str, str]] = {}
     found = []
     for kind in kinds:
         for name, field in kind.model_fields.items():
-            table, description = meant.setdefault(name, (kind.TABLE, field.description))
-            if description != field.description:
-                found.append(f"CONVOY_{name.upper()} of [{table}] and of [{kind.TABLE}] have different descriptions")
+            for variable in kind.variables(name):
+                table, type_ = meant.setdefault(variable, (kind.TABLE, _type(field.annotation)))
+                if type_ != _type(field.annotation):
+                    found.append(
+                        f"{variable} is {type_} to [{table}] and {_type(field.annotation)} to [{kind.TABLE}]"
+                    )
     return found
 
 
@@ -70,7 +74,8 @@ def page(kinds: list[type[Settings]]) -> str:
 
 def _section(kind: type[Settings]) -> str:
     rows = [
-        f"| `{name}` | {_type(field.annotation)} | {_default(field)} | `CONVOY_{name.upper()}` | {_one_line(field)} |"
+        f"| `{name}` | {_type(field.annotation)} | {_default(field)} | "
+        f"{', '.join(f'`{variable}`' for variable in dict.fromkeys(kind.variables(name)))} | {_one_line(field)} |"
         for name, field in kind.model_fields.items()
     ]
     said = inspect.cleandoc(kind.__doc__ or "")
@@ -85,10 +90,14 @@ def _type(annotation: Any) -> str:
 
 def _default(field: Any) -> str:
     if field.default_factory is not None:
-        return "see there"
+        return "the state directory" if field.annotation is Path else "of the installation"
     if field.default is PydanticUndefined:
         return "required"
-    return "none" if field.default is None else f"`{field.default}`"
+    return {None: "none", "": "empty"}.get(_plain(field.default), f"`{_plain(field.default)}`")
+
+
+def _plain(value: Any) -> Any:
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
 def _one_line(field: Any) -> str:

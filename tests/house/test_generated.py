@@ -68,15 +68,13 @@ class OtherSettings(Settings):
     """Other."""
 
     TABLE: ClassVar[str] = "other"
-    port: int = Field(default=2, description="Where the other listens.")
+    port: str = Field(default="two", description="Where the other listens.")
     silent: int = 3
 
 
 def test_a_variable_that_means_two_things_is_found() -> None:
     assert settings_page.clashes([OneSettings]) == []
-    assert settings_page.clashes([OneSettings, OtherSettings]) == [
-        "CONVOY_PORT of [one] and of [other] have different descriptions"
-    ]
+    assert settings_page.clashes([OneSettings, OtherSettings]) == ["CONVOY_PORT is int to [one] and str to [other]"]
 
 
 def test_a_setting_that_says_nothing_is_found() -> None:

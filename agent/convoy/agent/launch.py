@@ -42,7 +42,9 @@ def run(options: Options) -> int:
         import asyncio
 
         from convoy.core.process import logs
+        from convoy.core.process.quiet import quiet_grpc
 
+        quiet_grpc()
         logs.configure("agent", pod=os.environ.get("POD_NAME", "local"))
         if options.master is None:
             from convoy.agent import local

@@ -12,8 +12,8 @@ from convoy.core.process import paths
 from convoy.core.process.settings import Settings
 
 
-def _from(name: str, *variables: str, default: Any, description: str, **limits: Any) -> Any:
-    return Field(default=default, validation_alias=AliasChoices(name, *variables), description=description, **limits)
+def _from(*variables: str, default: Any, description: str, **limits: Any) -> Any:
+    return Field(default=default, validation_alias=AliasChoices(*variables), description=description, **limits)
 
 
 class MasterSettings(Settings):
@@ -21,14 +21,11 @@ class MasterSettings(Settings):
 
     TABLE: ClassVar[str] = "master"
 
-    job: str = _from("job", names.ENV_JOB_NAME, default="", description="The job's name.")
-    namespace: str = _from("namespace", names.ENV_POD_NAMESPACE, default="default", description="Its namespace.")
-    pod: str = _from("pod", names.ENV_POD_NAME, default="", description="Name of the pod in which this master runs.")
-    host: str = _from(
-        "host", "CONVOY_MASTER_HOST", default="127.0.0.1", description="Address at which the master listens."
-    )
+    job: str = _from(names.ENV_JOB_NAME, default="", description="The job's name.")
+    namespace: str = _from(names.ENV_POD_NAMESPACE, default="default", description="Its namespace.")
+    pod: str = _from(names.ENV_POD_NAME, default="", description="Name of the pod in which this master runs.")
+    host: str = _from("CONVOY_MASTER_HOST", default="127.0.0.1", description="Address at which the master listens.")
     port: int = _from(
-        "port",
         "CONVOY_MASTER_PORT",
         default=names.MASTER_PORT,
         description="Port at which agents call. 0: the kernel chooses one.",
@@ -41,11 +38,10 @@ class MasterSettings(Settings):
     )
     job_token: SecretStr = Field(default=SecretStr(""), description="What agents have to show.")
     brain_address: str | None = _from(
-        "brain_address", names.ENV_BRAIN_ADDRESS, default=None, description="host:port of the Brain, if there is one."
+        names.ENV_BRAIN_ADDRESS, default=None, description="host:port of the Brain, if there is one."
     )
     brain_token: SecretStr = Field(default=SecretStr(""), description="What the Brain asks of its callers.")
     heartbeat_deadline: float = _from(
-        "heartbeat_deadline",
         "CONVOY_HEARTBEAT_DEADLINE",
         default=15.0,
         description="An agent that is silent for so many seconds is lost.",
@@ -53,7 +49,6 @@ class MasterSettings(Settings):
         le=3600,
     )
     horizon_seconds: float = _from(
-        "horizon_seconds",
         "CONVOY_HORIZON_SECONDS",
         default=0.0,
         description="Within what time a change of size must pay for its restart. 0: the Brain's default.",

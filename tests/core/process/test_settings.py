@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from convoy.core.api.errors import InvalidSetting
 from convoy.core.process.settings import Settings
@@ -22,6 +22,8 @@ class FerrySettings(Settings):
 
     knots: int = Field(default=5, ge=1, description="Speed.")
     ports: list[str] = Field(default_factory=list, description="Where it calls.")
+    flag: str = Field(default="none", validation_alias=AliasChoices("FERRY_FLAG"), description="Whose it is.")
+    deck: int = Field(default=1, validation_alias=AliasChoices("FERRY_DECK"), description="How many.")
 
 
 @pytest.fixture
@@ -51,10 +53,27 @@ def test_the_users_own_file_is_found(home: Path) -> None:
     assert FerrySettings.load().knots == 11
 
 
+def test_a_second_variable_counts_like_the_first_and_the_bare_name_never(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLAG", "a shell's own")
+    assert FerrySettings.load().flag == "none"
+    file.write_text("[ferry]\nflag = 'file'\n")
+    assert FerrySettings.load().flag == "file"
+    monkeypatch.setenv("CONVOY_FLAG", "own")
+    assert FerrySettings.load().flag == "own"
+    monkeypatch.setenv("FERRY_FLAG", "pod")
+    assert FerrySettings.load().flag == "pod"
+    assert FerrySettings.load(flag="given").flag == "given"
+    monkeypatch.setenv("FERRY_DECK", "upper")
+    with pytest.raises(InvalidSetting, match=r"deck: .*'upper'; set it with --deck, CONVOY_DECK or .*deck in"):
+        FerrySettings.load()
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[ferry]\nnots = 6\n", "[ferry] has no setting named 'nots'; expected one of knots, ports"),
+        ("[ferry]\nnots = 6\n", "[ferry] has no setting named 'nots'; expected one of deck, flag, knots, ports"),
         (
             "[ferry]\nknots = 0\n",
             "or equal to 1, not 0; set it with --knots, CONVOY_KNOTS or [ferry] knots",

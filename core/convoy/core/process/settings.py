@@ -11,7 +11,7 @@ import os
 import tomllib
 from typing import Any, ClassVar, Self
 
-from pydantic import ValidationError
+from pydantic import AliasChoices, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from convoy.core.api.errors import InvalidSetting
@@ -19,11 +19,14 @@ from convoy.core.process import paths
 
 
 class Settings(BaseSettings):
-    """Base of all settings classes; ``TABLE`` is the group's table in the file."""
+    """Base of all settings classes; ``TABLE`` is the group's table in the file.
+
+    A field's ``validation_alias`` names variables that are read beside its own, such as one that a pod is given.
+    """
 
     TABLE: ClassVar[str] = ""
 
-    model_config = SettingsConfigDict(env_prefix="CONVOY_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="CONVOY_", extra="ignore", frozen=True, populate_by_name=True)
 
     @classmethod
     def settings_customise_sources(
@@ -49,7 +52,7 @@ class Settings(BaseSettings):
             return cls(**given)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            name = str(first["loc"][0]) if first["loc"] else cls.TABLE
+            name = cls._field(str(first["loc"][0])) if first["loc"] else cls.TABLE
             flag = name.replace("_", "-")
             raise InvalidSetting(
                 f"{name}: {first['msg']}, not {first.get('input')!r}; set it with --{flag}, CONVOY_{name.upper()} or "
@@ -57,6 +60,17 @@ class Settings(BaseSettings):
             ) from None
         except SettingsError as error:  # a list or a table in an environment variable that isn't JSON
             raise InvalidSetting(f"{error} (CONVOY_*): {error.__cause__}; write it as JSON") from None
+
+    @classmethod
+    def variables(cls, name: str) -> list[str]:
+        """Return the environment variables of a field; the first that is set counts."""
+        alias = cls.model_fields[name].validation_alias
+        others = alias.choices if isinstance(alias, AliasChoices) else [alias] if alias is not None else []
+        return [*map(str, others), f"CONVOY_{name.upper()}"]
+
+    @classmethod
+    def _field(cls, said: str) -> str:
+        return next((name for name in cls.model_fields if said in (name, *cls.variables(name))), said)
 
 
 class _File(PydanticBaseSettingsSource):
