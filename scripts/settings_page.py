@@ -93,7 +93,8 @@ def _default(field: Any) -> str:
         return "the state directory" if field.annotation is Path else "of the installation"
     if field.default is PydanticUndefined:
         return "required"
-    return {None: "none", "": "empty"}.get(_plain(field.default), f"`{_plain(field.default)}`")
+    value = _plain(field.default)
+    return "none" if value is None else "empty" if value == "" else f"`{value}`"
 
 
 def _plain(value: Any) -> Any:
