@@ -165,6 +165,7 @@ class Agent:
         try:
             if last_round:
                 await self._session.told(timeout)
+            await self._spawner.ready()  # nobody is to wait in a round for an import
             world = await self._session.join(request, timeout)
         except DeadlineMissed as error:
             self._events.put_nowait(

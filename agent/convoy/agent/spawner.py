@@ -58,6 +58,7 @@ class Spawner:
         self._numbers = itertools.count(1)
         self._processes: dict[int, Process] = {}
         self._frames = forkserver.Frames()
+        self._ready = asyncio.Event()
         self._launch()
 
     def _launch(self) -> None:
@@ -78,6 +79,17 @@ class Spawner:
     def attach(self) -> None:
         """Listen to the server from the running event loop."""
         asyncio.get_running_loop().add_reader(self._control.fileno(), self._read)
+
+    async def ready(self) -> None:
+        """Wait until the modules are imported, so that a worker starts at once.
+
+        Raises:
+            DeadlineMissed: it took too long.
+        """
+        try:
+            await asyncio.wait_for(self._ready.wait(), START_DEADLINE)
+        except TimeoutError:
+            raise self._too_slow() from None
 
     async def start(self, command: Command) -> Process:
         """Start a worker; returns when it has a pid.
@@ -108,11 +120,14 @@ class Spawner:
         try:
             process.pid = await asyncio.wait_for(asyncio.shield(process.started), START_DEADLINE)
         except TimeoutError:
-            raise DeadlineMissed(
-                f"the fork server (pid {self.pid}) started no worker within {START_DEADLINE:g} s; "
-                "does importing torch take so long? --start-method=spawn does without it"
-            ) from None
+            raise self._too_slow() from None
         return process
+
+    def _too_slow(self) -> DeadlineMissed:
+        return DeadlineMissed(
+            f"the fork server (pid {self.pid}) started no worker within {START_DEADLINE:g} s; "
+            "does importing torch take so long? --start-method=spawn does without it"
+        )
 
     def signal(self, process: Process, number: int) -> None:
         """Send a signal to a worker's process group, unless it has ended."""
@@ -144,7 +159,9 @@ class Spawner:
 
     def _heed(self, message: dict[str, Any]) -> None:
         process = self._processes.get(message.get("id", 0))
-        if message["event"] == "started" and process is not None:
+        if message["event"] == "ready":
+            self._ready.set()
+        elif message["event"] == "started" and process is not None:
             process.pid = message["pid"]
             process.started.set_result(message["pid"])
         elif message["event"] == "exited" and process is not None:
@@ -163,6 +180,7 @@ class Spawner:
             self._server.wait(5)
         lost, self._processes = list(self._processes.values()), {}
         self._frames = forkserver.Frames()
+        self._ready.clear()
         self._launch()
         self.attach()
         for process in lost:
