@@ -409,8 +409,8 @@ class JobMaster:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if over:
-            await self._say_how_it_ended()
+        if self._exit != EXIT_FENCED:
+            await self._say_how_it_stands(60.0 if over else 2.0)
         await server.stop(0.2)
         await self._watcher.stop(0.5)
         if self._brain is not None:
@@ -427,15 +427,15 @@ class JobMaster:
         still = [node.rank for node in self._conductor.state.job.nodes.values() if node.status is not NodeStatus.DONE]
         log.warning("agents didn't end in time; the operator removes their pods", ranks=still)
 
-    async def _say_how_it_ended(self) -> None:
-        end = self._clock.monotonic() + 60.0
+    async def _say_how_it_stands(self, seconds: float) -> None:
+        end = self._clock.monotonic() + seconds
         while self._clock.monotonic() < end:
             try:
                 await self._put_status(None)
             except NotFound:
                 return
             except ClusterError as error:
-                log.warning("the outcome couldn't be written; trying again", reason=error.reason, why=str(error))
+                log.warning("the last status couldn't be written; trying again", reason=error.reason, why=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 return
