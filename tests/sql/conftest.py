@@ -1,3 +1,3 @@
-from support.database import engine, mariadb, url
+from support.database import engine, mariadb, shared_mariadb, store, url
 
-__all__ = ["engine", "mariadb", "url"]
+__all__ = ["engine", "mariadb", "shared_mariadb", "store", "url"]

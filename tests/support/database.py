@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from sqlalchemy.engine import Engine
 
 from convoy.brain.store.engine import open_engine, parse_url
 from convoy.brain.store.migrate import migrate
+from convoy.brain.store.tables import Base
 
 MARIADB = os.environ.get("CONVOY_TEST_MARIADB_URL", "")
 """Read when this is imported: the tests' homes hide the environment's CONVOY_*."""
@@ -20,9 +22,9 @@ MARIADB = os.environ.get("CONVOY_TEST_MARIADB_URL", "")
 BOTH = [pytest.param("sqlite"), pytest.param("mariadb", marks=pytest.mark.servers)]
 
 
-@pytest.fixture
-def mariadb() -> Iterator[str]:
-    """Give the URL of an empty database of the test's own on MariaDB."""
+@contextmanager
+def _created() -> Iterator[str]:
+    """Give the URL of a new, empty database, which is dropped at the end."""
     if not MARIADB:
         pytest.skip("no MariaDB: CONVOY_TEST_MARIADB_URL isn't set")
     server = parse_url(MARIADB)
@@ -31,10 +33,27 @@ def mariadb() -> Iterator[str]:
     with admin.begin() as connection:
         # As a server's owner may have it: what the tables need they say themselves.
         connection.exec_driver_sql(f"CREATE DATABASE {name} CHARACTER SET latin1")
-    yield server.set(drivername="mysql", database=name, query={}).render_as_string(hide_password=False)
-    with admin.begin() as connection:
-        connection.exec_driver_sql(f"DROP DATABASE {name}")
-    admin.dispose()
+    try:
+        yield server.set(drivername="mysql", database=name, query={}).render_as_string(hide_password=False)
+    finally:
+        with admin.begin() as connection:
+            connection.exec_driver_sql(f"DROP DATABASE {name}")
+        admin.dispose()
+
+
+@pytest.fixture
+def mariadb() -> Iterator[str]:
+    """Give the URL of an empty database of the test's own on MariaDB."""
+    with _created() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def shared_mariadb() -> Iterator[str]:
+    """Give the URL of a migrated database that the tests of a run use one after the other."""
+    with _created() as url:
+        migrate(url)
+        yield url
 
 
 @pytest.fixture(params=BOTH)
@@ -46,10 +65,25 @@ def url(request: pytest.FixtureRequest, home: Path) -> str:
     return found
 
 
+@pytest.fixture(params=BOTH)
+def store(request: pytest.FixtureRequest, home: Path) -> str:
+    """Return the URL of a migrated database without rows, on each kind of server in turn."""
+    if request.param == "sqlite":
+        file = f"sqlite:///{home / 'store.db'}"
+        migrate(file)
+        return file
+    shared: str = request.getfixturevalue("shared_mariadb")
+    engine = open_engine(shared)
+    with engine.begin() as connection:
+        for table in reversed(Base.metadata.sorted_tables):
+            connection.execute(sa.delete(table))
+    engine.dispose()
+    return shared
+
+
 @pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    """Give an engine on a migrated database, on each kind of server in turn."""
-    migrate(url)
-    engine = open_engine(url)
+def engine(store: str) -> Iterator[Engine]:
+    """Give an engine on a migrated database without rows, on each kind of server in turn."""
+    engine = open_engine(store)
     yield engine
     engine.dispose()

@@ -133,7 +133,7 @@ def _header(path: Path, lines: list[str]) -> tuple[list[str], int]:
     known = (*NAMES, ORIGIN)
     for name in header:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
             hint = f"did you mean {near[0]} ({_meaning(near[0])})?" if near else f"known are {', '.join(known)}"
             raise InvalidInput(
                 f"history {path} line {place + 1}: unknown column {name!r}; {hint}", reason="HistoryColumnUnknown"
