@@ -32,7 +32,7 @@ SMALL = ["--global-batch=64", "--width=8", "--depth=1", "--checkpoint-every=5"]
 def digits(name: str, *flags: str, workers: int = 1, **changes: Any) -> manifests.Manifest:
     """Return a small training job that is sized by hand; without ``--steps`` it trains until it is told to finish."""
     steps = [] if any(flag.startswith("--steps") for flag in flags) else ["--steps=1000000"]
-    command = ["dlrover-run", f"--nnodes=1:{workers}", "digits.py", *SMALL, *steps, *flags]
+    command = ["dlrover-run", f"--nnodes=1:{workers}", "--max-restarts=1000", "digits.py", *SMALL, *steps, *flags]
     one = {"name": "OMP_NUM_THREADS", "value": "1"}
     made = manifests.job(name, container__command=command, container__env=[one], worker__replicas=workers, **changes)
     container = made["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["containers"][0]
