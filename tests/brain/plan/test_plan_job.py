@@ -73,7 +73,7 @@ def test_observed_gains_are_taken_and_observed_losses_given_back() -> None:
 
 
 def test_a_small_gain_isnt_worth_moving() -> None:
-    flat = seen({1: 100.0, 2: 102.0, 3: 102.0, 4: 102.0})
+    flat = seen({1: 100.0, 2: 98.0, 3: 98.0, 4: 98.0})
     answer = plan_job(LEARNED, flat, asking())
     assert (answer.decision, answer.target_workers) == (Decision.KEEP, 1)
     assert answer.reason in ("GainTooSmall", "AlreadyBest")

@@ -110,10 +110,19 @@ class Mode:
 
     theta: Array
     covariance: Array
-    linear: Array
-    """Log speeds at the prior's mean, were the model linear as at the mode: what evidence is computed from."""
+    value: Array
+    """Log speeds (k,) there, without the misfit."""
     slope: Array
-    """Derivative (k, SIZE) of log speeds there."""
+    """Their derivative (k, SIZE)."""
+
+    def evidence(self, observations: Observations, misfit: Array, mean: Array, covariance: Array) -> float:
+        """Return the log likelihood of the observations under a Gaussian prior, the physics linear around the mode.
+
+        ``misfit`` is the observations' covariance (k, k) around the physics.
+        """
+        residual = observations.log_speed - self.value - self.slope @ (mean - self.theta)
+        factor = cho_factor(misfit + self.slope @ covariance @ self.slope.T, lower=True)
+        return float(-0.5 * residual @ cho_solve(factor, residual) - np.sum(np.log(np.diag(factor[0]))))
 
 
 def find_mode(
@@ -148,7 +157,7 @@ def find_mode(
     value, slope = jacobian(theta, observations.configurations)
     hessian = slope.T @ cho_solve(factor, slope) + precision
     inverse = np.linalg.inv(hessian)
-    return Mode(theta, (inverse + inverse.T) / 2, value + slope @ (scope.mean - theta), slope)
+    return Mode(theta, (inverse + inverse.T) / 2, value, slope)
 
 
 @dataclass(frozen=True)

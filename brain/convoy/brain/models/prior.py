@@ -13,10 +13,9 @@ default always keeps a part: it is the heavy tail, "like none of them".
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logsumexp
 
 from convoy.brain.models.frame import Observations
@@ -25,8 +24,8 @@ from convoy.brain.models.posterior import Misfit, Mode, Scope, find_mode
 
 DEFAULT_MEAN: Array = np.array(
     [
-        np.log(0.01),  # overhead: 10 ms a micro-step
-        np.log(0.1),  # sample: 100 ms for the job's typical batch
+        np.log(0.03),  # overhead: 30 ms a micro-step
+        np.log(0.05),  # sample: 50 ms for the job's typical batch
         np.log(0.2),  # crowd: full cores are a fifth slower than one process alone
         np.log(0.01),  # local: 10 ms to pass the gradients round one node
         np.log(0.001),  # local_step
@@ -40,12 +39,19 @@ DEFAULT_MEAN: Array = np.array(
 LEVEL_SD = 3.0
 """Default standard deviation of a job's level: speeds of unknown jobs differ by orders of magnitude."""
 
+FREE_LEVEL_SD = 0.7
+"""A new job's level may lie this much further off than its scope's jobs say: one observation settles it, and a model
+or machine of another speed isn't taken for a job that scales otherwise."""
+
 DEFAULT_COVARIANCE: Array = np.diag(np.array([1.5, 1.5, 1.0, 1.5, 1.5, 1.5, 1.5, 1.0]) ** 2) + LEVEL_SD**2 * np.outer(
     LEVEL, LEVEL
 )
 
-PSEUDO_JOBS = 2.0
-"""How many jobs the default counts for in a learned covariance."""
+PSEUDO_JOBS = (2.0, 1.0, 0.5, 0.2, 0.1)
+"""How many jobs the default may count for in a learned covariance: the first where jobs are few."""
+
+FEW_JOBS = 5
+"""Below it jobs are too few to say how alike they are."""
 
 NONE_WEIGHT = 0.05
 """The least weight of the physical default."""
@@ -74,12 +80,20 @@ class Prior:
     """Of each label: the share of the variance among jobs that jobs sharing the label have in common."""
     stacking: dict[str, float] = field(default_factory=dict)
     """Of each scope: its weight before the job's own evidence."""
+    batch_spread: float = 0.5
+    """Standard deviation of the logarithm of batches within a job."""
+    pseudo_jobs: float = PSEUDO_JOBS[0]
+    """How many jobs the physical default counts for in the covariance among jobs."""
 
-    def scopes(self, labels: dict[str, str], without: Iterable[str] = ()) -> list[Scope]:
+    def scopes(self, labels: dict[str, str], without: Iterable[str] = (), batches: int = 0) -> list[Scope]:
         """Return the scopes that apply to a job with ``labels``, from the history's jobs except those named.
 
-        Always ends with the physical default (``none``); with no usable history that one is alone.
+        Always ends with the physical default (``none``); with no usable history that one is alone. ``batches`` is how
+        many configurations the unit of batches comes from (0: all that there are): a few only estimate the job's
+        typical batch, and what they may be off by adds to what isn't known of the seconds a batch.
         """
+        off = np.zeros((SIZE, SIZE))
+        off[1, 1] = self.batch_spread**2 / batches if batches else 0.0
         left_out = set(without)
         kept = [index for index, job in enumerate(self.jobs) if job.name not in left_out]
         found = self._scopes_from(labels, kept)
@@ -91,7 +105,7 @@ class Prior:
                 scope.name,
                 none if scope.name == NONE else (1 - none) * weights[scope.name] / learned,
                 scope.mean,
-                scope.covariance,
+                scope.covariance if scope.name == NONE else scope.covariance + off,
                 scope.jobs,
             )
             for scope in found
@@ -101,7 +115,7 @@ class Prior:
         none = Scope(NONE, 1.0, DEFAULT_MEAN, DEFAULT_COVARIANCE, 0)
         if not kept:
             return [none]
-        mean, covariance = pooled([self.modes[index] for index in kept])
+        mean, covariance = _predictive([self.modes[index] for index in kept], self.pseudo_jobs)
         scopes = [Scope(EVERYTHING, 1.0, mean, covariance, len(kept))]
         for label, likeness in self.likeness.items():
             members = [i for i in kept if label in labels and self.jobs[i].labels.get(label) == labels[label]]
@@ -110,7 +124,7 @@ class Prior:
         return [*scopes, none]
 
 
-def pooled(modes: list[Mode]) -> tuple[Array, Array]:
+def pooled(modes: list[Mode], pseudo_jobs: float) -> tuple[Array, Array]:
     """Return mean and covariance of coefficients among jobs, shrunk towards the physical default."""
     thetas = np.array([mode.theta for mode in modes])
     precision = np.linalg.inv(DEFAULT_COVARIANCE)
@@ -120,10 +134,29 @@ def pooled(modes: list[Mode]) -> tuple[Array, Array]:
         (mode.covariance + np.outer(mode.theta - sample, mode.theta - sample) for mode in modes),
         start=np.zeros((SIZE, SIZE)),
     )
-    covariance = (spread + PSEUDO_JOBS * DEFAULT_COVARIANCE) / (len(modes) + PSEUDO_JOBS)
+    covariance = (spread + pseudo_jobs * DEFAULT_COVARIANCE) / (len(modes) + pseudo_jobs)
     weight = len(modes) * np.linalg.inv(covariance)
     mean = np.linalg.solve(weight + precision, weight @ sample + precision @ DEFAULT_MEAN)
-    return mean, (covariance + covariance.T) / 2 * (1 + 1 / len(modes))
+    return mean, (covariance + covariance.T) / 2
+
+
+def _predictive(modes: list[Mode], pseudo_jobs: float) -> tuple[Array, Array]:
+    """Return mean and covariance for one more job: that of the mean itself and a free level are added."""
+    mean, covariance = pooled(modes, pseudo_jobs)
+    return mean, covariance * (1 + 1 / len(modes)) + FREE_LEVEL_SD**2 * np.outer(LEVEL, LEVEL)
+
+
+def _learn_pseudo_jobs(jobs: tuple[HistoryJob, ...], modes: list[Mode], misfit: Misfit) -> float:
+    """Return how many jobs the default should count for: what makes each job, left out, most likely."""
+    if len(modes) < FEW_JOBS:
+        return PSEUDO_JOBS[0]
+    scores = np.zeros(len(PSEUDO_JOBS))
+    for index, (job, mode) in enumerate(zip(jobs, modes, strict=True)):
+        others = modes[:index] + modes[index + 1 :]
+        around = misfit.observed(job.observations)
+        for place, candidate in enumerate(PSEUDO_JOBS):
+            scores[place] += mode.evidence(job.observations, around, *_predictive(others, candidate))
+    return PSEUDO_JOBS[int(np.argmax(scores))]
 
 
 def _group_scope(label: str, modes: list[Mode], mean: Array, covariance: Array, likeness: float) -> Scope:
@@ -147,7 +180,7 @@ def learn(jobs: Iterable[HistoryJob], scatter: tuple[float, float], rounds: int 
     misfit = Misfit(default.sd, default.length, max(session, 0.01))
     if not usable:
         return Prior(misfit=misfit)
-    mean, covariance = DEFAULT_MEAN, DEFAULT_COVARIANCE
+    mean, covariance, pseudo_jobs = DEFAULT_MEAN, DEFAULT_COVARIANCE, PSEUDO_JOBS[0]
     modes: list[Mode | None] = [None] * len(usable)
     for round_ in range(rounds):
         scope = Scope(EVERYTHING, 1.0, mean, covariance, len(usable))
@@ -156,16 +189,27 @@ def learn(jobs: Iterable[HistoryJob], scatter: tuple[float, float], rounds: int 
             for job, mode in zip(usable, modes, strict=True)
         ]
         if round_ in (1, rounds - 2):
-            misfit = _learn_misfit(usable, [mode for mode in modes if mode], covariance, misfit)
-        mean, covariance = pooled([mode for mode in modes if mode])
+            misfit = _learn_misfit(usable, [mode for mode in modes if mode], mean, covariance, misfit)
+        if round_ >= rounds // 2:
+            pseudo_jobs = _learn_pseudo_jobs(usable, [mode for mode in modes if mode], misfit)
+        mean, covariance = pooled([mode for mode in modes if mode], pseudo_jobs)
     found = tuple(mode for mode in modes if mode is not None)
     labels = sorted({label for job in usable for label in job.labels})
-    likeness = {label: _learn_likeness(label, usable, found) for label in labels}
-    prior = Prior(usable, found, misfit, {label: value for label, value in likeness.items() if value > 0})
-    return Prior(prior.jobs, prior.modes, prior.misfit, prior.likeness, _stack(prior))
+    likeness = {label: _learn_likeness(label, usable, found, misfit, pseudo_jobs) for label in labels}
+    alike = {label: value for label, value in likeness.items() if value > 0}
+    prior = Prior(usable, found, misfit, alike, batch_spread=_batch_spread(usable), pseudo_jobs=pseudo_jobs)
+    return replace(prior, stacking=_stack(prior))
 
 
-def _learn_misfit(jobs: tuple[HistoryJob, ...], modes: list[Mode], covariance: Array, misfit: Misfit) -> Misfit:
+def _batch_spread(jobs: tuple[HistoryJob, ...]) -> float:
+    """Return the standard deviation of the logarithm of batches within jobs of more than one configuration."""
+    batches = [np.log(job.observations.configurations.batch_size) for job in jobs if len(job.observations) > 1]
+    return float(np.sqrt(np.mean([batch.var(ddof=1) for batch in batches]))) if batches else Prior().batch_spread
+
+
+def _learn_misfit(
+    jobs: tuple[HistoryJob, ...], modes: list[Mode], mean: Array, covariance: Array, misfit: Misfit
+) -> Misfit:
     """Choose the misfit by the likelihood of all jobs, the physics linear around each mode and integrated out."""
     best, chosen = -np.inf, misfit
     for sd in (0.03, 0.05, 0.08, 0.12, 0.18, 0.25):
@@ -174,22 +218,15 @@ def _learn_misfit(jobs: tuple[HistoryJob, ...], modes: list[Mode], covariance: A
             # a weak preference for the default, worth one observation
             total = -0.5 * np.log(sd / 0.1) ** 2
             for job, mode in zip(jobs, modes, strict=True):
-                spread = candidate.observed(job.observations) + mode.slope @ covariance @ mode.slope.T
-                factor = cho_factor(spread, lower=True)
-                residual = job.observations.log_speed - mode.linear
-                total += -0.5 * residual @ cho_solve(factor, residual) - np.sum(np.log(np.diag(factor[0])))
+                total += mode.evidence(job.observations, candidate.observed(job.observations), mean, covariance)
             if total > best:
                 best, chosen = total, candidate
     return chosen
 
 
-def _log_density(theta: Array, mean: Array, covariance: Array) -> float:
-    factor = cho_factor(covariance, lower=True)
-    away = theta - mean
-    return float(-0.5 * away @ cho_solve(factor, away) - np.sum(np.log(np.diag(factor[0]))))
-
-
-def _learn_likeness(label: str, jobs: tuple[HistoryJob, ...], modes: tuple[Mode, ...]) -> float:
+def _learn_likeness(
+    label: str, jobs: tuple[HistoryJob, ...], modes: tuple[Mode, ...], misfit: Misfit, pseudo_jobs: float
+) -> float:
     """Return how alike jobs sharing ``label`` are: what makes each, left out, most likely given its group."""
     groups: dict[str, list[int]] = {}
     for index, job in enumerate(jobs):
@@ -198,14 +235,15 @@ def _learn_likeness(label: str, jobs: tuple[HistoryJob, ...], modes: tuple[Mode,
     shared = [members for members in groups.values() if 2 <= len(members) < len(jobs)]
     if not shared:
         return 0.5 if any(len(members) < len(jobs) for members in groups.values()) else 0.0
-    mean, covariance = pooled(list(modes))
+    mean, covariance = _predictive(list(modes), pseudo_jobs)
     scores = np.zeros(len(LIKENESS))
     for members in shared:
         for index in members:
             others = [modes[other] for other in members if other != index]
+            observations, around = jobs[index].observations, misfit.observed(jobs[index].observations)
             for place, likeness in enumerate(LIKENESS):
                 scope = _group_scope(label, others, mean, covariance, likeness)
-                scores[place] += _log_density(modes[index].theta, scope.mean, scope.covariance)
+                scores[place] += modes[index].evidence(observations, around, scope.mean, scope.covariance)
     return float(LIKENESS[int(np.argmax(scores))])
 
 
@@ -216,8 +254,8 @@ def _stack(prior: Prior) -> dict[str, float]:
     everyone = list(range(len(prior.jobs)))
     for index, job in enumerate(prior.jobs):
         for scope in prior._scopes_from(job.labels, [other for other in everyone if other != index]):
-            densities[index, names.index(scope.name)] = _log_density(
-                prior.modes[index].theta, scope.mean, scope.covariance
+            densities[index, names.index(scope.name)] = prior.modes[index].evidence(
+                job.observations, prior.misfit.observed(job.observations), scope.mean, scope.covariance
             )
     weights = np.full(len(names), 1.0 / len(names))
     for _ in range(50):

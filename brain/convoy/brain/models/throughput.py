@@ -29,6 +29,8 @@ from convoy.brain.models.prior import HistoryJob, Prior, learn
 
 SCOPE_DRAWS = 1500
 CACHED_PRIORS = 64
+MANY_BATCHES = 16
+"""Configurations beyond which a job's typical batch counts as known no better."""
 LEARNED_CONFIGURATIONS = 48
 """Configurations of one job that a prior is learned from: more add little to eight coefficients."""
 LARGEST = 600.0
@@ -159,26 +161,29 @@ class ThroughputModel:
             sizes = observations.configurations if len(observations) else configurations
             batch = float(np.exp(np.mean(np.log(sizes.batch_size)))) if len(sizes) else 1.0
             labels = {**labels_of(own), **labels_of(rows)}
-            posterior = self._posterior(name, labels, observations.relative(batch))
+            posterior = self._posterior(name, labels, observations.relative(batch), len(sizes))
             answers.append(_Asked(places, places[usable], why, configurations.relative(batch), batch, posterior))
         return answers
 
-    def _posterior(self, name: str, labels: dict[str, str], observations: Observations) -> Posterior | None:
-        prior = self._prior_draws(name, labels)
+    def _posterior(
+        self, name: str, labels: dict[str, str], observations: Observations, batches: int
+    ) -> Posterior | None:
+        prior = self._prior_draws(name, labels, min(batches, MANY_BATCHES))
         if not len(observations) and len(prior) == 1:
             return None
         # the same question has the same answer: the seed follows from the job
         generator = np.random.default_rng([self.seed, zlib.crc32(name.encode())])
         return infer(observations, prior, self.prior_.misfit, generator)
 
-    def _prior_draws(self, name: str, labels: dict[str, str]) -> list[Draws]:
+    def _prior_draws(self, name: str, labels: dict[str, str], batches: int) -> list[Draws]:
         known = any(job.name == name for job in self.prior_.jobs)
-        key = (name if known else None, tuple(sorted(labels.items())))
+        key = (name if known else None, tuple(sorted(labels.items())), batches)
         if key in self._draws:
             self._draws.move_to_end(key)
             return self._draws[key]
         generator = np.random.default_rng(self.seed)
-        draws = [Draws.of(scope, SCOPE_DRAWS, generator) for scope in self.prior_.scopes(labels, without=(name,))]
+        scopes = self.prior_.scopes(labels, without=(name,), batches=batches)
+        draws = [Draws.of(scope, SCOPE_DRAWS, generator) for scope in scopes]
         self._draws[key] = draws
         if len(self._draws) > CACHED_PRIORS:
             self._draws.popitem(last=False)

@@ -1,0 +1,214 @@
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from convoy.brain.ingest.history import import_history
+from convoy.brain.models import ThroughputModel
+from convoy.brain.serve.advise import FAILED, Adviser
+from convoy.brain.serve.knowledge import Knowledge
+from convoy.brain.serve.recommend import recommend
+from convoy.brain.settings import BrainSettings
+from convoy.brain.store import queries
+from convoy.brain.store.engine import open_engine
+from convoy.brain.store.tables import Job
+from convoy.core.api.errors import InvalidInput, NotFound, Unauthenticated
+from convoy.core.api.v1 import brain_pb2
+from convoy.core.process.clock import SystemClock
+from support.brain import BrainProcess, Master
+from support.reports import job, load, report, window
+
+HISTORY = (
+    "job,template,model,strategy,workers,nodes,batch_size,worker_cpu,cluster_cpu,throughput,window_seconds\n"
+    + "".join(
+        f"past-{number},template-1,mlp,allreduce,{workers},{workers},{256 // workers},1,4,{scale * speed:.1f},30\n"
+        for number, scale in enumerate([1.0, 0.9, 1.1, 0.8])
+        for workers, speed in ((1, 1000), (2, 1900), (3, 2700), (4, 3400))
+    )
+)
+
+
+def question(workers=1, stage=brain_pb2.OptimizeRequest.RUNNING, **limits):
+    bounds = {"min_workers": 1, "max_workers": 4, "node_unit": 1, "free_cpu": 4.0, "global_batch": 256} | limits
+    return brain_pb2.OptimizeRequest(
+        job=job(),
+        stage=stage,
+        current=brain_pb2.Allotment(workers=workers, worker_cpu=1.0),
+        limits=brain_pb2.Limits(**bounds),
+        horizon_seconds=600,
+        restart_seconds=1.0,
+    )
+
+
+def measured(seconds=12, rate=1000.0, workers=1, round=1):
+    start = time.time() - 100 + 20 * round
+    windows = [
+        window(n, rate=rate * (1 + 0.01 * (n % 3 - 1)), workers=workers, round=round, start=start, warming=n == 0)
+        for n in range(seconds)
+    ]
+    given = report(*windows)
+    for n in range(1, seconds):
+        sample = load(n, round=round)
+        sample.time = start + n
+        given.load.append(sample)
+    return given
+
+
+@pytest.fixture
+def brain(store):
+    process = BrainProcess(store)
+    yield process
+    if process.process.poll() is None:
+        assert process.end() == 0, process.lines
+
+
+@pytest.fixture
+def master(brain):
+    master = Master(brain.address)
+    yield master
+    master.close()
+
+
+def test_a_job_is_reported_sized_and_its_plan_remembered(store, brain, master, home):
+    path = home / "history.csv"
+    path.write_text(HISTORY)
+    engine = open_engine(store)
+    import_history(engine, path)
+
+    start = master.ask(question(workers=0, stage=brain_pb2.OptimizeRequest.START))
+    assert (start.decision, start.reason) == (brain_pb2.Recommendation.CHANGE, "StartFromHistory")
+    assert start.history_jobs == 4
+
+    assert master.report(measured()).stored == 23
+    answer = master.ask(question())
+    assert answer.decision == brain_pb2.Recommendation.CHANGE, answer.message
+    assert answer.target.workers > 1
+    assert answer.lower99 < answer.lower90 < answer.predicted < answer.upper90 < answer.upper99
+    assert [option.workers for option in answer.options] == [1, 2, 3, 4]
+    assert answer.price_per_hour == pytest.approx(answer.target.workers * 0.04)
+    assert (answer.currency, answer.observations) == ("USD", 1)
+
+    begun = time.monotonic()
+    assert master.ask(question()).target.workers == answer.target.workers
+    assert time.monotonic() - begun < 1.0
+
+    done = report()
+    done.plans.append(
+        brain_pb2.PlanOutcome(
+            plan="plan-1", recommendation=answer.id, created=time.time(), workers_before=1, workers_after=4
+        )
+    )
+    assert list(master.report(done).refused) == []
+    found = queries.find_job(engine, "digits")
+    [plan] = queries.plans(engine, found)
+    assert plan.recommendation_id == answer.id
+    stored = queries.recommendations(engine, found, decisions=("CHANGE",))
+    assert [row.stage for row in stored] == ["START", "RUNNING", "RUNNING"]
+    row = stored[1]
+    assert (row.id, row.predicted, row.message) == (answer.id, answer.predicted, answer.message)
+    assert (row.workers_before, row.workers, row.free_cpu) == (1, answer.target.workers, 4.0)
+    assert row.evidence["observed"][0]["throughput"] == pytest.approx(1000.0, rel=0.02)
+    assert row.evidence["history_rows"] == 16
+    assert {option["workers"]: option["verdict"] for option in row.options}[answer.target.workers] == "chosen"
+    engine.dispose()
+
+
+def test_without_history_and_measurements_nothing_is_said(brain, master):
+    start = master.ask(question(workers=0, stage=brain_pb2.OptimizeRequest.START))
+    assert start.decision == brain_pb2.Recommendation.UNDEFINED
+    running = master.ask(question())
+    assert (running.decision, running.target.workers) == (brain_pb2.Recommendation.UNDEFINED, 1)
+    assert running.reason
+    assert running.predicted == 0
+
+
+def test_without_history_a_change_is_called_an_exploration(brain, master):
+    master.report(measured())
+    answer = master.ask(question())
+    assert answer.decision in (brain_pb2.Recommendation.EXPLORE, brain_pb2.Recommendation.UNDEFINED), answer.message
+    assert answer.history_jobs == 0
+
+
+def test_what_a_job_showed_is_history_for_the_next_one_when_it_is_over(store, brain, master):
+    ended = measured()
+    ended.job.state = "Succeeded"
+    master.report(ended)
+    engine = open_engine(store)
+    knowledge = Knowledge(engine, SystemClock())
+    assert knowledge.learned().model.history_jobs == 1
+    excluded = Knowledge(engine, SystemClock(), exclude_job="uid-1")
+    assert excluded.learned().model.history_jobs == 0
+    engine.dispose()
+
+
+def test_a_wrong_token_is_refused_and_stores_nothing(store, brain):
+    stranger = Master(brain.address, token="guess")
+    with pytest.raises(Unauthenticated):
+        stranger.report(measured())
+    with pytest.raises(Unauthenticated):
+        stranger.ask(question())
+    stranger.close()
+    engine = open_engine(store)
+    assert queries.jobs(engine) == []
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda asked: setattr(asked, "stage", 0), "stage is unspecified"),
+        (lambda asked: setattr(asked.limits, "max_workers", 0), "limits.max_workers is 0"),
+        (lambda asked: setattr(asked.current, "workers", -1), "current.workers is -1"),
+        (lambda asked: setattr(asked.job, "uid", ""), "job.uid is empty"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused_by_field(home, change, words):
+    process = BrainProcess(f"sqlite:///{home / 'store.db'}")
+    master = Master(process.address, uid="")
+    asked = question()
+    change(asked)
+    with pytest.raises(InvalidInput, match=words):
+        master.ask(asked)
+    master.close()
+    assert process.end() == 0
+
+
+def test_a_fault_of_the_model_is_an_undefined_answer(engine, monkeypatch):
+    def fail(*_args, **_kwargs):
+        raise FloatingPointError("singular")
+
+    monkeypatch.setattr(ThroughputModel, "predict", fail)
+    advice = Adviser(engine, SystemClock(), BrainSettings.load()).advise(question())
+    assert (advice.answer.decision.value, advice.answer.reason) == ("UNDEFINED", FAILED)
+    assert "FloatingPointError: singular" in advice.answer.message
+    assert advice.answer.target_workers == 1
+
+
+def test_history_imported_while_serving_counts_in_the_next_answer(engine, home):
+    knowledge = Knowledge(engine, SystemClock())
+    assert knowledge.learned().model.history_jobs == 0
+    path = home / "history.csv"
+    path.write_text(HISTORY)
+    import_history(engine, path)
+    learned = knowledge.learned()
+    assert (learned.model.history_jobs, learned.rows) == (4, 16)
+    assert knowledge.learned() is learned
+
+
+def test_recommend_answers_the_masters_last_question_from_the_store_alone(store, brain, master):
+    master.report(measured())
+    said = master.ask(question())
+    settings = BrainSettings.load(database_url=store)
+    found = recommend(settings, "digits")
+    assert found.job.uid == "uid-1"
+    assert found.asked.limits.max_workers == 4
+    assert [option.workers for option in found.answer.options] == [option.workers for option in said.options]
+    assert found.answer.predicted == pytest.approx(said.predicted, rel=0.05)
+    assert [option.workers for option in recommend(settings, "uid-1", max_workers=2).answer.options] == [1, 2]
+    with pytest.raises(NotFound, match="knows no job 'digit'; it knows digits"):
+        recommend(settings, "digit")
+    engine = open_engine(store)
+    assert len(queries.recommendations(engine, found.job)) == 1
+    with engine.connect() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(Job)).scalar_one() == 1
+    engine.dispose()
