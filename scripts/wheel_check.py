@@ -21,6 +21,7 @@ SHIPPED = (
     "convoy/core/api/v1/master_pb2_grpc.py",
     "convoy/sql/versions/0001_first_schema.py",
     "convoy/cli/examples/digits-allreduce.yaml",
+    "convoy/cli/examples/history/digits.csv",
 )
 """Files that importing doesn't find, or that the build would miss if a root were forgotten."""
 IMPORT_ALL = """
@@ -47,11 +48,12 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def run(*command: str | Path, cwd: Path, env: dict[str, str], seconds: float) -> None:
+def run(*command: str | Path, cwd: Path, env: dict[str, str], seconds: float, quiet: bool = False) -> None:
     """Run a command; end this one if it fails or takes longer."""
     say(" ".join(map(str, command))[:160])
+    output = subprocess.DEVNULL if quiet else None
     try:
-        done = subprocess.run([*map(str, command)], cwd=cwd, env=env, timeout=seconds, check=False)
+        done = subprocess.run([*map(str, command)], cwd=cwd, env=env, timeout=seconds, stdout=output)
     except subprocess.TimeoutExpired:
         sys.exit(f"wheel-check: not done within {seconds:g} s: {command[0]}")
     if done.returncode != 0:
@@ -100,7 +102,7 @@ def main() -> int:
         user = {name: value for name, value in outside.items() if not name.startswith("XDG_")} | {"HOME": str(home)}
         run(binaries / "python", "-c", IMPORT_ALL, cwd=work, env=user, seconds=300)
         for program in ("convoy", "convoy-run", "dlrover-run"):
-            run(binaries / program, "--help", cwd=work, env=user, seconds=60)
+            run(binaries / program, "--help", cwd=work, env=user, seconds=60, quiet=True)
         run(binaries / "convoy", "demo", "--quick", cwd=work, env=user, seconds=400)
         if left := left_behind(home):
             sys.exit("wheel-check: the demo left processes behind:\n" + "\n".join(left))
