@@ -110,7 +110,7 @@ class Scenario:
         self.stage.doing(f"{plan.metadata.name} is carried out")
         ends = self._await("steps at the new size", 60.0, lambda ends: ends[0].world != before.world)
         self.story.note(f"{ends[0].world} workers train", "plan", watch.first_step(self.steps, ends[0].round))
-        self.stage.say(f"{ends[0].world} workers train, from step {before.step} on, none repeated")
+        self.stage.say(f"{ends[0].world} workers train, step {ends[0].step}")
         self._go_on(self.form.settle, "the new size settles")
 
     def lose_worker(self) -> None:
@@ -198,7 +198,7 @@ class Scenario:
             self.stage.doing("another node takes its place")
             ends = self._await("the whole world again", 60.0, lambda ends: ends[0].world == world)
             self.story.note(f"{world} workers again", "plan", watch.first_step(self.steps, ends[0].round))
-            self.stage.say(f"{world} workers again, no step repeated")
+            self.stage.say(f"{world} workers again, step {ends[0].step}")
         self._go_on(seconds, "training on")
 
     def _ends(self) -> list[Last]:
