@@ -7,6 +7,7 @@ listed again.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -54,9 +55,10 @@ class Watcher:
         """
         for kind in (Kind.ELASTIC_JOB, Kind.SCALE_PLAN, Kind.POD):
             since = await asyncio.to_thread(self._list, kind)
-            for work in since[1]:
-                await work
-            thread = threading.Thread(target=self._watch, args=(kind, since[0]), name=f"watch-{kind}", daemon=True)
+            for observation in since[1]:
+                await observation
+            run, work = contextvars.copy_context().run, (self._watch, kind, since[0])  # what logs carry comes along
+            thread = threading.Thread(target=run, args=work, name=f"watch-{kind}", daemon=True)
             self._threads.append(thread)
         for thread in self._threads:
             thread.start()

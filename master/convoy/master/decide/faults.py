@@ -11,7 +11,7 @@ from convoy.master.decide import rounds
 from convoy.master.decide.actions import ReleaseShards
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import AgentReported, ProcessFailure
-from convoy.master.decide.state import GroupState, NodeStatus, Pulse, RoundState
+from convoy.master.decide.state import GroupState, NodeStatus, RoundState
 
 
 def on_report(draft: Draft, event: AgentReported) -> bool:
@@ -23,11 +23,8 @@ def on_report(draft: Draft, event: AgentReported) -> bool:
         draft.set_node(event.rank, status=NodeStatus.LIVE, lost_reason="")
         draft.say("NodeReturned", f"{draft.pod(event.rank)} reports again", rank=event.rank)
     before = draft.pulse(event.rank)
-    waiting = before.waiting if before else None
-    group = GroupState.IDLE if waiting and event.group is GroupState.RUNNING else event.group
-    draft.set_live(
-        pulses={**draft.live.pulses, event.rank: Pulse(draft.now, event.round, group, event.step, waiting)}
-    )
+    group = GroupState.IDLE if before and before.waiting and event.group is GroupState.RUNNING else event.group
+    draft.set_pulse(event.rank, seen=draft.now, round=event.round, group=group, step=event.step)
     if event.step > draft.live.step and event.round == draft.round.number:
         draft.set_live(step=event.step, step_at=draft.now)
     if event.round > draft.round.number and event.group is not GroupState.IDLE:

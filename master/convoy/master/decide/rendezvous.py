@@ -16,6 +16,7 @@ from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import AgentJoined, AgentStoppedWaiting
 from convoy.master.decide.state import GroupState, Member, NodeStatus, Round, RoundState, Waiting
 
+_BETWEEN_CALLS = 2.0  # who waited until just now calls again
 _STARTING_SECONDS = 10.0  # a new round's workers are left alone until they run, or for so long
 
 
@@ -53,7 +54,7 @@ def on_stopped_waiting(draft: Draft, event: AgentStoppedWaiting) -> None:
     """A call ended; the agent's next one may have come before."""
     pulse = draft.pulse(event.rank)
     if pulse is not None and pulse.waiting is not None and pulse.waiting.call == event.call:
-        draft.set_pulse(event.rank, waiting=None)
+        draft.set_pulse(event.rank, waiting=None, waited_at=draft.now)
 
 
 def advance(draft: Draft) -> None:
@@ -118,10 +119,16 @@ def _consider_completing(draft: Draft) -> None:
 def _is_worth_waiting_for(draft: Draft, rank: int) -> bool:
     policy, round_, node = draft.policy, draft.round, draft.job.nodes[rank]
     if round_.state is RoundState.NONE:
-        waiting = [pulse.waiting.since for pulse in draft.live.pulses.values() if pulse.waiting]
-        return node.status is not NodeStatus.LOST and draft.now - max(waiting) < policy.first_settle
+        last = max(pulse.waiting.since for pulse in draft.live.pulses.values() if pulse.waiting)
+        patience = policy.leave_patience if node.status.is_live else policy.first_settle
+        return node.status is not NodeStatus.LOST and draft.now - last < patience
     if not node.status.is_live:
         return False
+    pulse = draft.pulse(rank)
+    if pulse is not None and draft.now - pulse.waited_at < _BETWEEN_CALLS:
+        return True
+    if round_.member(rank) is None and pulse is not None and pulse.round == 0:
+        return False  # a newcomer that is still on its way: the others yield to it when it waits
     if round_.member(rank) is None or rounds.has_left(draft, rank):
         patience = policy.settle
     else:
@@ -144,7 +151,7 @@ def _complete(draft: Draft, ranks: tuple[int, ...]) -> None:
     round_ = Round(number, RoundState.ACTIVE, tuple(members), completed_at=draft.now, step=draft.live.step)
     draft.set_job(round=round_)
     draft.act(CompleteRound(round_))
-    left_out = [draft.pod(rank) for rank in missing(draft)]
+    left_out = [draft.pod(rank) for rank in missing(draft) if rank not in ranks]
     draft.say(
         "RoundCompleted",
         f"round {number} has {len(members)} nodes, {sum(one.processes for one in members)} processes",

@@ -246,6 +246,7 @@ class Pulse:
     group: GroupState = GroupState.IDLE
     step: int = -1
     waiting: Waiting | None = None
+    waited_at: float = 0.0  # when a call of JoinRendezvous ended without an answer; the next one follows
 
 
 @dataclass(frozen=True, slots=True)
