@@ -57,6 +57,8 @@ def speed_over_time(speeds: pd.DataFrame, events: pd.DataFrame) -> str:
             axes.plot([], [], color=shade, linewidth=2.4, label=f"{workers} worker{'s' if workers > 1 else ''}")
         top = float(speeds["samples_per_second"].max()) if len(speeds) else 1.0
         axes.set_ylim(0, top * 1.5)
+        moments = [*speeds["end"], *events["time"]]
+        axes.set_xlim(0, max(moments, default=1.0) * 1.08)
         _events(axes, events, top)
         axes.set_xlabel("seconds since the job was submitted")
         axes.set_ylabel("samples/s")
@@ -108,7 +110,7 @@ def fitted_curve(options: pd.DataFrame, observed: pd.DataFrame, measured: pd.Dat
         axes.set_ylim(0, None)
         axes.set_xlabel("workers")
         axes.set_ylabel("samples/s")
-        axes.legend(loc="lower right", frameon=False)
+        figure.legend(loc="outside upper left", frameon=False, fontsize=8)
         return _svg(figure)
 
 
@@ -125,7 +127,7 @@ def predicted_and_realized(plans: pd.DataFrame) -> str:
         plans: ``plan``, ``predicted``, ``lower90``, ``upper90``, ``realized``; NaN: not known.
     """
     with _style("plans"):
-        figure, axes = _axes(5.4, 0.9 + 0.55 * max(1, len(plans)))
+        figure, axes = _axes(5.4, 1.0 + 0.5 * max(1, len(plans)))
         places = np.arange(len(plans))[::-1]
         error = [plans["predicted"] - plans["lower90"], plans["upper90"] - plans["predicted"]]
         axes.errorbar(plans["predicted"], places, xerr=error, fmt="o", color=BLUE, capsize=4, markersize=5,
@@ -135,7 +137,7 @@ def predicted_and_realized(plans: pd.DataFrame) -> str:
         axes.set_ylim(-0.7, len(plans) - 0.3)
         axes.set_xlim(0, None)
         axes.set_xlabel("samples/s")
-        axes.legend(loc="lower left", frameon=False)
+        figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=8)
         return _svg(figure)
 
 
@@ -161,7 +163,7 @@ def recoveries(phases: pd.DataFrame) -> str:
         axes.set_yticks(places, faults)
         axes.set_xlim(0, max(left, default=1.0) * 1.15 or 1.0)
         axes.set_xlabel("seconds without a finished step")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.28), ncols=5, frameon=False, fontsize=8)
+        figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8)
         return _svg(figure)
 
 

@@ -148,7 +148,8 @@ def _curve(found: Measurements) -> list[Section]:
     if not options:
         return []
     svg = figures.fitted_curve(pd.DataFrame(options), found.observed(), found.measured())
-    text = f"{chosen['message']} {chosen['history_jobs']} jobs of history, {chosen['observations']} observations."
+    learned = f"learned from {chosen['history_jobs']} jobs of history and {chosen['observations']} observations"
+    text = f"{chosen['decision']}, {chosen['reason']}: {chosen['message']}; {learned}."
     return [Section("What the Brain expected", text, figure(svg))]
 
 
