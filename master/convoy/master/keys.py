@@ -24,7 +24,10 @@ class Keys:
 
     def __init__(self, persist: Persist, document: Mapping[str, Any] | None = None) -> None:
         try:
-            stored = {name: base64.b64decode(value) for name, value in (document or {}).get("values", {}).items()}
+            stored = {
+                name: base64.b64decode(value, validate=True)
+                for name, value in (document or {}).get("values", {}).items()
+            }
             self._added: dict[str, list[int]] = {
                 process: [int(part) for part in last] for process, last in (document or {}).get("added", {}).items()
             }

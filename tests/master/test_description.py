@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from convoy.core.api.job import Container, ElasticJob
+from convoy.master import describe
+from convoy.master.capacity import measure
+from support.manifests import job
+
+
+def container(*args: str, image: str = "train:1") -> Container:
+    return Container(name="main", image=image, command=["dlrover-run"], args=list(args))
+
+
+def test_the_template_is_the_same_whatever_the_folders_and_numbers():
+    key = describe.template_key(container("--nnodes=1:4", "/a/b/train.py", "--lr=0.1", "--data", "/data/set-1"))
+    same = describe.template_key(container("--nnodes=2:8", "/other/train.py", "--lr=3e4", "--data", "/x/set-22"))
+    assert same != describe.template_key(container("--nnodes=1:4", "other.py", "--lr=0.1"))
+    assert key == describe.template_key(container("--nnodes=1:2", "train.py", "--lr=0.5", "--data", "/data/set-7/"))
+    assert len(key) == 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"container__resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}}, (2.0, True)),
+        ({"container__resources": {}, "container__env": [{"name": "OMP_NUM_THREADS", "value": "4"}]}, (4.0, False)),
+        ({"container__resources": {}}, (1.0, False)),
+    ],
+)
+def test_the_cores_of_a_worker(changes, expected):
+    assert describe.worker_cores(ElasticJob.from_manifest(job(**changes))) == expected
+
+
+def test_a_job_that_isnt_run_says_which_field_is_why():
+    made = job(spec__distributionStrategy="ParameterServerStrategy")
+    assert "ParameterServerStrategy" in describe.facts(ElasticJob.from_manifest(made), brain=False).refusal
+
+
+def node(name: str, cpu: str, memory: str = "8Gi") -> dict:
+    return {"metadata": {"name": name}, "status": {"allocatable": {"cpu": cpu, "memory": memory}}}
+
+
+def pod(name: str, cpu: str, *, at: str, of: str = "", role: str = "worker", namespace: str = "default") -> dict:
+    labels = {"elasticjob.dlrover/name": of, "elasticjob.dlrover/replica-type": role} if of else {}
+    return {
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"nodeName": at, "containers": [{"resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}]},
+        "status": {"phase": "Running"},
+    }
+
+
+def test_what_others_ask_for_is_not_there_and_what_the_job_has_is():
+    pods = [pod("mine", "1", at="a", of="job"), pod("theirs", "3", at="a", of="other"), pod("w", "1", at="b")]
+    found = measure([node("a", "4"), node("b", "2")], pods, "job", "default", stated=True)
+    assert (found.cpu, found.largest_cpu) == (2.0, 4.0)
+    assert found.fits(1.0, 0) == 2
+    assert found.fits(1.5, 0) == 0, "half a worker on each of two nodes is none"
+
+
+def test_one_machines_small_control_plane_costs_no_worker():
+    pods = [
+        pod("master", "100m", at="", of="job", role="dlrover-master"),
+        pod("brain", "500m", at="", namespace="convoy-system"),
+    ]
+    found = measure([node("local", "2")], pods, "job", "default", stated=True)
+    assert found.fits(1.0, 1 << 30) == 2
