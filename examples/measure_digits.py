@@ -6,7 +6,8 @@
 A job is one model and one global batch; repeating a measurement shows how much the machine's speed drifts. For each
 number of workers the script is really run, each worker as a node of its own on this machine (OMP_NUM_THREADS=1, one
 core each), and its steps are timed after a warm-up. Nothing is computed that wasn't measured. Run it while the
-machine does nothing else. Each row is in the file as soon as it is measured.
+machine does nothing else: a window in which other processes took CPU is measured again while patience lasts, then the
+quietest counts. Each row is in the file as soon as it is measured.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ COLUMNS = (
     "throughput", "throughput_sd", "observed_at", "window_seconds", "status", "origin",
 )  # fmt: skip
 START_DEADLINE = 120.0
+QUIET_CORES = 0.1
+"""CPU, in cores, that other processes may take in a window."""
 BLOCK = 5
 """Steps whose mean is one sample of the speed: neighbouring steps aren't independent."""
 
@@ -128,21 +131,50 @@ def wait_for_steps(job_dir: Path, count: int, workers: list[psutil.Process]) -> 
         time.sleep(0.2)
 
 
-def measure(job: Job, world: int, seconds: float) -> dict[str, object]:
+@dataclass(frozen=True)
+class Window:
+    """A stretch of time and who used the processors in it, in cores."""
+
+    since: float
+    until: float
+    own: float
+    others: float
+
+
+def busy_seconds() -> float:
+    """Return the CPU time that all of the machine, and its host in our stead, has used."""
+    times = psutil.cpu_times()
+    return sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))
+
+
+def quietest_window(workers: list[psutil.Process], job_dir: Path, seconds: float, patience: float) -> Window:
+    """Return the first window in which others took at most ``QUIET_CORES``, else the quietest within ``patience``."""
+    windows: list[Window] = []
+    end = time.monotonic() + patience
+    while not windows or (windows[-1].others > QUIET_CORES and time.monotonic() < end):
+        since, used = time.time(), sum(sum(worker.cpu_times()[:2]) for worker in workers)
+        busy, enough = busy_seconds(), len(finished_steps(job_dir)) + 2 * BLOCK + 2
+        time.sleep(seconds)
+        wait_for_steps(job_dir, enough, workers)
+        own = sum(sum(worker.cpu_times()[:2]) for worker in workers) - used
+        until = time.time()
+        others = max(0.0, busy_seconds() - busy - own)
+        windows.append(Window(since, until, own / (until - since), others / (until - since)))
+    return min(windows, key=lambda window: window.others)
+
+
+def measure(job: Job, world: int, seconds: float, patience: float) -> dict[str, object]:
     """Run a job at a size; return the measurement's columns."""
     with tempfile.TemporaryDirectory(prefix="measure-digits-") as folder:
         job_dir = Path(folder)
         with running(job, world, job_dir) as workers:
             wait_for_steps(job_dir, 5, workers)
             time.sleep(1.0)  # let caches and clocks settle: not measured
-            since, used = time.time(), sum(sum(worker.cpu_times()[:2]) for worker in workers)
-            time.sleep(seconds)
-            until = time.time()
-            cores = (sum(sum(worker.cpu_times()[:2]) for worker in workers) - used) / (until - since) / world
+            window = quietest_window(workers, job_dir, seconds, patience)
             memory = sum(worker.memory_full_info().pss for worker in workers) / world
-        times = [at for at in finished_steps(job_dir) if since <= at <= until]
-    if len(times) < 2 * BLOCK + 1:
-        raise SystemExit(f"{job} with {world} workers finished {len(times)} steps in {seconds:g} s; measure longer")
+        times = [at for at in finished_steps(job_dir) if window.since <= at <= window.until]
+    if window.others > QUIET_CORES:
+        print(f"disturbed: other processes took {window.others:.2f} cores of the quietest window", flush=True)
     span = times[-1] - times[0]
     ends = times[::BLOCK]
     blocks = [job.global_batch * BLOCK / (end - start) for start, end in itertools.pairwise(ends)]
@@ -152,7 +184,7 @@ def measure(job: Job, world: int, seconds: float) -> dict[str, object]:
         "batch_size": job.global_batch / world,
         "accumulation_steps": 1,
         "worker_cpu": 1,
-        "worker_cpu_used": round(cores, 4),
+        "worker_cpu_used": round(window.own / world, 4),
         "worker_memory_used": round(memory),
         "throughput": round(job.global_batch * (len(times) - 1) / span, 3),
         "throughput_sd": round(statistics.stdev(blocks) / math.sqrt(len(blocks)), 3),
@@ -176,6 +208,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="CSV file; rows are added if it exists")
     parser.add_argument("--quick", action="store_true", help="three jobs, 5 s each size")
     parser.add_argument("--seconds", type=float, default=12.0, help="of each measurement (default: %(default)g)")
+    parser.add_argument(
+        "--patience", type=float, default=60.0, help="seconds to wait for a quiet window (default: %(default)g)"
+    )
     parser.add_argument("--repeat", type=int, default=2, help="of the whole round (default: %(default)s)")
     parser.add_argument(
         "--cluster", default="measured", help="name of the cluster in the rows (default: %(default)s)"
@@ -202,7 +237,7 @@ def main() -> None:
             writer.writeheader()
         for job, world in [(job, world) for _ in range(args.repeat) for job in jobs for world in sizes]:
             name = f"{job.model}-b{job.global_batch}"
-            row = fixed | {"job": name, "model": job.model} | measure(job, world, seconds)
+            row = fixed | {"job": name, "model": job.model} | measure(job, world, seconds, args.patience)
             writer.writerow(row)
             file.flush()
             print(f"{name}: {world} workers, {row['throughput']} samples/s (sd {row['throughput_sd']})", flush=True)
