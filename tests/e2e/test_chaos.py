@@ -34,7 +34,7 @@ def test_killed_at_random_moments(here: Machine, tmp_path: Path, kind: str) -> N
     for count in range(KILLS):
         time.sleep(dice.uniform(0.0, 4.0))
         before = here.last_step(job)
-        _kill(here, job, kind, dice)
+        _kill(here, job, kind, operator, dice)
         operator.ensure()
         until(
             lambda before=before: here.last_step(job) >= before + 5,
@@ -42,7 +42,7 @@ def test_killed_at_random_moments(here: Machine, tmp_path: Path, kind: str) -> N
             timeout=90.0,
             every=0.2,
         )
-    until(lambda: (operator.ensure(), here.operator_pid())[1], "an operator", timeout=20.0)
+    _running(here, operator)
     here.finish(job, timeout=60.0)
     records = here.records(job)
     assert {record.global_batch for record in records} == {64}
@@ -50,7 +50,7 @@ def test_killed_at_random_moments(here: Machine, tmp_path: Path, kind: str) -> N
     assert steps == set(range(1, max(steps) + 1))
 
 
-def _kill(here: Machine, job: str, kind: str, dice: random.Random) -> None:
+def _kill(here: Machine, job: str, kind: str, operator: Operator, dice: random.Random) -> None:
     if kind == "worker":
         latest = here.records(job)[-1].round
         pids = sorted({record.pid for record in here.records(job) if record.round == latest})
@@ -64,7 +64,7 @@ def _kill(here: Machine, job: str, kind: str, dice: random.Random) -> None:
     elif kind == "master":
         victims = [here.pid(until(lambda: here.pods(job, names.MASTER), "a running master", timeout=60.0)[0])]
     elif kind == "operator":
-        victims = [until(here.operator_pid, "an operator", timeout=30.0)]
+        victims = [_running(here, operator)]
     else:
         victims = [until(here.brain_pid, "a Brain", timeout=60.0)]
     for victim in victims:
@@ -72,3 +72,13 @@ def _kill(here: Machine, job: str, kind: str, dice: random.Random) -> None:
             os.kill(victim, signal.SIGKILL)
         except ProcessLookupError:  # it ended by itself in between: its end is as good
             continue
+
+
+def _running(here: Machine, operator: Operator) -> int:
+    """Return the operator's process, started again if it was lost."""
+
+    def look() -> int | None:
+        operator.ensure()
+        return here.operator_pid()
+
+    return until(look, "an operator", timeout=30.0) or 0
