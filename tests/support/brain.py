@@ -97,7 +97,7 @@ class Master:
 
     def __init__(self, address: str, *, uid: str = "uid-1", token: str = TOKEN, sender: str = "master-0") -> None:
         self.channel: grpc.Channel = blocking_channel(address)
-        self.stub = brain_pb2_grpc.BrainStub(self.channel)  # type: ignore[no-untyped-call]
+        self.stub = brain_pb2_grpc.BrainStub(self.channel)
         envelope = Envelope(job=uid, token=token, sender=sender, incarnation=time.time_ns())
         self.caller = BlockingCaller(self.channel, envelope)
 
