@@ -15,19 +15,17 @@ import grpc.aio
 
 from convoy.core.api import names
 from convoy.core.api.envelope import Envelope
-from convoy.core.api.errors import AlreadyExists, ClusterError, Conflict, ConvoyError, NotFound, StaleEpoch, Unusable
+from convoy.core.api.errors import Conflict, ConvoyError, StaleEpoch, Unusable
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import condition
-from convoy.core.api.plan import PlanPhase
 from convoy.core.api.v1 import brain_pb2, master_pb2_grpc
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.core.process import logs
 from convoy.core.process.clock import SystemClock
 from convoy.core.process.crashpoint import crash_point
 from convoy.core.rpc.server import async_server, bind
-from convoy.master import convert, describe, status
-from convoy.master.brain import BrainClient, Reach
-from convoy.master.capacity import Capacity, measure
+from convoy.master import adviser, convert, describe, status
+from convoy.master.brain import BrainClient
 from convoy.master.conductor import Conductor
 from convoy.master.decide.actions import (
     AnswerManualPlan,
@@ -40,13 +38,14 @@ from convoy.master.decide.actions import (
     WriteScalePlan,
 )
 from convoy.master.decide.core import resume
-from convoy.master.decide.events import BrainAnswered, BrainSilent, JobObserved, PlanObserved, Tick
+from convoy.master.decide.events import JobObserved, Tick
 from convoy.master.decide.policy import Policy
-from convoy.master.decide.state import SCHEMA, JobState, Live, NodeStatus, Plan, State, dump, load
+from convoy.master.decide.state import SCHEMA, JobState, Live, NodeStatus, State, dump, load
 from convoy.master.durable import DATASETS, KEYS, STATE, FileStore
 from convoy.master.feed import Feed
 from convoy.master.hub import DirectiveHub
 from convoy.master.keys import Keys
+from convoy.master.scribe import Scribe
 from convoy.master.service import MasterService, guard
 from convoy.master.settings import MasterSettings
 from convoy.master.shards.book import Book
@@ -55,14 +54,13 @@ from convoy.master.watcher import Watcher
 log = logs.get("master")
 
 _TICK = 0.25
-_STATUS_EVERY = 1.0
 _BIND_SECONDS = 4.0
 _LOCK_SECONDS = 5.0
 _GOODBYE_SECONDS = 5.0
 """After the job's end agents have so long to end by themselves before the status says that it is over."""
 _RETRY_SECONDS = 1.0
 _EPOCH_TRIES = 50
-EXIT_OVER, EXIT_STOPPED, EXIT_FENCED = 0, 0, 3
+EXIT_STOPPED, EXIT_BROKEN, EXIT_FENCED = 0, 1, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +126,6 @@ class JobMaster:
         self._stopping = asyncio.Event()
         self._exit = EXIT_STOPPED
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._plan_due = asyncio.Event()
-        said = condition(taken.job.status.conditions, status.BRAIN_AVAILABLE)
-        self._condition = said.to_json() if said is not None else None
         self._brain: BrainClient | None = None
         if settings.brain_address:
             envelope = Envelope(
@@ -156,6 +151,7 @@ class JobMaster:
             self._hub = DirectiveHub(self._epoch)
             self._keys = Keys(conductor.persist, await asyncio.to_thread(self._store.load, KEYS))
             self._book = Book(conductor.persist, await asyncio.to_thread(self._store.load, DATASETS))
+            self._scribe = self._new_scribe()
             self._take_hands()
             service = MasterService(conductor, self._hub, self._keys, self._book, self._feed)
             check = guard(
@@ -183,8 +179,8 @@ class JobMaster:
             log.info("master serves", port=port, epoch=self._epoch, round=conductor.state.job.round.number)
             crash_point("master.serving")
             self._spawn(self._tick())
-            self._spawn(self._write_plans())
-            self._spawn(self._write_status())
+            self._spawn(self._scribe.write_plans())
+            self._spawn(self._scribe.write_status(self._stopping.set))
             if self._brain is not None:
                 self._spawn(self._brain.run())
             await self._until(stop)
@@ -219,11 +215,22 @@ class JobMaster:
                     raise
             await asyncio.sleep(0.1)  # the former master's socket may linger
 
+    def _new_scribe(self) -> Scribe:
+        said = condition(self._job.status.conditions, status.BRAIN_AVAILABLE)
+        return Scribe(
+            self._cluster,
+            self._conductor,
+            self._pod,
+            self._job.owner_reference(),
+            said.to_json() if said is not None else None,
+            lambda: self._brain.reach if self._brain is not None else None,
+        )
+
     def _take_hands(self) -> None:
         hands = self._conductor.hands
         hands[SetDirective] = self._hub.publish
-        hands[WriteScalePlan] = lambda _: self._plan_due.set()
-        hands[AnswerManualPlan] = lambda action: self._spawn(self._answer_manual(action))
+        hands[WriteScalePlan] = lambda _: self._scribe.plan_is_due()
+        hands[AnswerManualPlan] = lambda action: self._spawn(self._answer(action))
         hands[AskBrain] = lambda action: self._spawn(self._ask(action))
         hands[RecordPlan] = lambda action: self._feed.add(plans=[convert.to_outcome(action)])
         hands[ReleaseShards] = lambda action: self._spawn(self._book.release([action.holder]))
@@ -268,130 +275,20 @@ class JobMaster:
         if facts != self._conductor.state.facts:
             await self._conductor.post(JobObserved(facts))
 
-    async def _write_plans(self) -> None:
-        written = ""
-        while True:
-            plan = self._conductor.state.job.plan
-            if plan is not None and plan.name != written:
-                crash_point("master.before-plan")
-                if await self._write_plan(plan):
-                    written = plan.name
-                    crash_point("master.after-plan")
-                    continue
-            self._plan_due.clear()
-            try:
-                async with asyncio.timeout(_RETRY_SECONDS):
-                    await self._plan_due.wait()
-            except TimeoutError:
-                continue
-
-    async def _write_plan(self, plan: Plan) -> bool:
-        facts = self._conductor.state.facts
-        manifest = convert.plan_manifest(plan, facts.name, facts.namespace, self._epoch, self._job.owner_reference())
-        try:
-            await asyncio.to_thread(self._cluster.create, manifest, field_manager=status.FIELD_MANAGER)
-        except AlreadyExists:
-            await self._reread_plan(plan)
-        except ClusterError as error:
-            log.error("a plan couldn't be written; trying again", plan=plan.name, reason=error.reason, why=str(error))
-            return False
-        return True
-
-    async def _reread_plan(self, plan: Plan) -> None:
-        facts = self._conductor.state.facts
-        try:
-            found = await asyncio.to_thread(self._cluster.get, Kind.SCALE_PLAN, facts.namespace, plan.name)
-        except NotFound:
-            return
-        from_there = found.get("status") or {}
-        last = (from_there.get("conditions") or [{}])[-1]
-        phase = PlanPhase(from_there.get("phase") or PlanPhase.PENDING)
-        await self._conductor.post(PlanObserved(plan.name, phase, last.get("reason", ""), last.get("message", "")))
-
-    async def _answer_manual(self, action: AnswerManualPlan) -> None:
-        facts = self._conductor.state.facts
-        answer = convert.answer_manifest(
-            action.name, facts.namespace, action.accepted, action.reason, action.message, self._clock.now()
-        )
-        try:
-            await asyncio.to_thread(self._cluster.apply_status, answer, field_manager=status.FIELD_MANAGER)
-        except ClusterError as error:
-            log.warning("a person's plan couldn't be answered; it is tried again", plan=action.name, why=str(error))
-            return
-        self._watcher.manual.pop(action.name, None)
-
-    async def _write_status(self) -> None:
-        last: dict[str, Any] | None = None
-        while True:
-            before = last
-            try:
-                last = await self._put_status(last)
-            except NotFound:
-                self._stopping.set()
-            except ClusterError as error:
-                log.warning("the status couldn't be written; trying again", reason=error.reason, why=str(error))
-            await asyncio.sleep(_STATUS_EVERY if last is not before else _TICK)
-
-    async def _put_status(self, last: dict[str, Any] | None) -> dict[str, Any]:
-        state, now = self._conductor.state, self._clock.now()
-        reach: Reach | None = self._brain.reach if self._brain is not None else None
-        self._condition = status.brain_condition(state, reach, self._condition, now)
-        training = status.training(state, now, self._policy)
-        manifest = status.manifest(state, self._pod, training, self._condition)
-        if manifest == last:
-            return last
-        await asyncio.to_thread(self._cluster.apply_status, manifest, field_manager=status.FIELD_MANAGER)
-        return manifest
-
     # -- the Brain
 
     def _describe(self) -> brain_pb2.JobDescription:
         return describe.description(self._job, status.training_state(self._conductor.state))
 
     async def _ask(self, action: AskBrain) -> None:
-        assert self._brain is not None
-        try:
-            capacity = await asyncio.to_thread(self._measure)
-            answer = await self._brain.ask(self._question(action, capacity))
-        except ConvoyError as error:
-            await self._conductor.post(BrainSilent(action.stage, str(error)))
-            return
-        cores, _ = describe.worker_cores(self._job)
-        fits = capacity.fits(cores, describe.worker_memory(self._job))
-        await self._conductor.post(BrainAnswered(convert.to_advice(action.stage, answer), fits))
-
-    def _measure(self) -> Capacity:
-        nodes = self._cluster.list(Kind.NODE, "").items
-        pods = self._cluster.list(Kind.POD, None).items
-        metadata = self._job.metadata
-        _, stated = describe.worker_cores(self._job)
-        return measure(nodes, pods, metadata.name, metadata.namespace, stated=stated)
-
-    def _question(self, action: AskBrain, capacity: Capacity) -> brain_pb2.OptimizeRequest:
+        assert self._brain is not None, "only asked where there is one"
+        horizon = self._settings.horizon_seconds
         state = self._conductor.state
-        fewest, most = state.range()
-        cores, _ = describe.worker_cores(self._job)
-        memory = describe.worker_memory(self._job)
-        if capacity.nodes:
-            most = max(min(most, capacity.fits(cores, memory)), action.workers, fewest)
-        request = brain_pb2.OptimizeRequest(
-            job=self._describe(),
-            stage=brain_pb2.OptimizeRequest.START if action.stage == "START" else brain_pb2.OptimizeRequest.RUNNING,
-            horizon_seconds=self._settings.horizon_seconds,
-            restart_seconds=action.restart_seconds,
-        )
-        request.current.workers = action.workers
-        request.current.worker_cpu = cores
-        request.current.worker_memory = memory
-        request.limits.min_workers = fewest
-        request.limits.max_workers = most
-        request.limits.node_unit = state.unit
-        request.limits.free_cpu = capacity.cpu
-        request.limits.free_memory = capacity.memory
-        request.limits.largest_node_cpu = capacity.largest_cpu
-        request.limits.largest_node_memory = capacity.largest_memory
-        request.limits.global_batch = action.global_batch
-        return request
+        await self._conductor.post(await adviser.ask(self._brain, self._cluster, self._job, state, action, horizon))
+
+    async def _answer(self, action: AnswerManualPlan) -> None:
+        if await self._scribe.answer(action):
+            self._watcher.manual.pop(action.name, None)
 
     # -- the end
 
@@ -410,7 +307,8 @@ class JobMaster:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._exit != EXIT_FENCED:
-            await self._say_how_it_stands(60.0 if over else 2.0)
+            await self._scribe.write_last_status(60.0 if over else 2.0)
+        self._scribe.close()
         await server.stop(0.2)
         await self._watcher.stop(0.5)
         if self._brain is not None:
@@ -427,28 +325,21 @@ class JobMaster:
         still = [node.rank for node in self._conductor.state.job.nodes.values() if node.status is not NodeStatus.DONE]
         log.warning("agents didn't end in time; the operator removes their pods", ranks=still)
 
-    async def _say_how_it_stands(self, seconds: float) -> None:
-        end = self._clock.monotonic() + seconds
-        while self._clock.monotonic() < end:
-            try:
-                await self._put_status(None)
-            except NotFound:
-                return
-            except ClusterError as error:
-                log.warning("the last status couldn't be written; trying again", reason=error.reason, why=str(error))
-                await asyncio.sleep(_RETRY_SECONDS)
-            else:
-                return
-
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
+        """Note how a task ended. One that failed by a fault of ours ends the master: the next one starts afresh."""
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a part of the master failed", error=repr(error))
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, ConvoyError):
+            log.error("a part of the master's work failed", reason=error.reason, why=str(error))
+        elif error is not None:
+            log.error("the master is broken and ends", exc_info=error)
+            self._exit = EXIT_BROKEN
+            self._stopping.set()
 
 
 def job_dir(settings: MasterSettings, job: ElasticJob) -> Path:

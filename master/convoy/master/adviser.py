@@ -1,0 +1,66 @@
+"""Puts a question to the Brain: what the job has, what it may have, what the cluster has left."""
+
+from __future__ import annotations
+
+import asyncio
+
+from convoy.core.api.errors import ConvoyError
+from convoy.core.api.job import ElasticJob
+from convoy.core.api.v1 import brain_pb2
+from convoy.core.cluster.port import Cluster, Kind
+from convoy.master import convert, describe, status
+from convoy.master.brain import BrainClient
+from convoy.master.capacity import Capacity, measure
+from convoy.master.decide.actions import AskBrain
+from convoy.master.decide.events import BrainAnswered, BrainSilent
+from convoy.master.decide.state import State
+
+
+async def ask(
+    brain: BrainClient, cluster: Cluster, job: ElasticJob, state: State, action: AskBrain, horizon: float
+) -> BrainAnswered | BrainSilent:
+    """Ask, and return the answer as an event; ``horizon`` is seconds, 0 for the Brain's own."""
+    cores, _ = describe.worker_cores(job)
+    memory = describe.worker_memory(job)
+    try:
+        capacity = await asyncio.to_thread(_measure, cluster, job)
+        answer = await brain.ask(question(job, state, action, capacity, horizon))
+    except ConvoyError as error:
+        return BrainSilent(action.stage, str(error))
+    return BrainAnswered(convert.to_advice(action.stage, answer), capacity.fits(cores, memory))
+
+
+def question(
+    job: ElasticJob, state: State, action: AskBrain, capacity: Capacity, horizon: float
+) -> brain_pb2.OptimizeRequest:
+    """Return the question. Workers are nodes; the most is capped by what fits, never below what the job has."""
+    fewest, most = state.range()
+    cores, _ = describe.worker_cores(job)
+    memory = describe.worker_memory(job)
+    if capacity.nodes:
+        most = max(min(most, capacity.fits(cores, memory)), action.workers, fewest)
+    start = action.stage == "START"
+    return brain_pb2.OptimizeRequest(
+        job=describe.description(job, status.training_state(state)),
+        stage=brain_pb2.OptimizeRequest.START if start else brain_pb2.OptimizeRequest.RUNNING,
+        current=brain_pb2.Allotment(workers=action.workers, worker_cpu=cores, worker_memory=memory),
+        limits=brain_pb2.Limits(
+            min_workers=fewest,
+            max_workers=most,
+            node_unit=state.unit,
+            free_cpu=capacity.cpu,
+            free_memory=capacity.memory,
+            largest_node_cpu=capacity.largest_cpu,
+            largest_node_memory=capacity.largest_memory,
+            global_batch=action.global_batch,
+        ),
+        horizon_seconds=horizon,
+        restart_seconds=action.restart_seconds,
+    )
+
+
+def _measure(cluster: Cluster, job: ElasticJob) -> Capacity:
+    nodes = cluster.list(Kind.NODE, "").items
+    pods = cluster.list(Kind.POD, None).items
+    _, stated = describe.worker_cores(job)
+    return measure(nodes, pods, job.metadata.name, job.metadata.namespace, stated=stated)
