@@ -17,7 +17,8 @@ from support.manifests import job, write
 
 def refused(ended: Ended, *words: str) -> None:
     assert ended.status == 2, ended
-    assert ended.seconds < 2.0
+    assert ended.cpu < 2.0
+    assert ended.seconds < 10.0  # it waits for nothing; what is above its processor time is the machine's load
     assert ended.err.startswith("convoy: ")
     assert len(ended.err.splitlines()) == 1
     assert "Traceback" not in ended.err

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 
 def pytest_configure() -> None:
     """Read the addresses before any test gets another home; one that the environment gives prevails."""
@@ -17,12 +15,3 @@ def pytest_configure() -> None:
             name, found, value = line.partition("=")
             if found:
                 os.environ.setdefault(name, value)
-
-
-@pytest.fixture
-def mariadb_url() -> str:
-    """Return the URL of the tests' MariaDB; skip where none runs."""
-    url = os.environ.get("CONVOY_TEST_MARIADB_URL")
-    if url is None:
-        pytest.skip("no MariaDB runs: make servers")
-    return url
