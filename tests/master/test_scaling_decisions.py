@@ -198,9 +198,10 @@ def test_a_persons_plan_becomes_an_exact_one_and_the_highest_ranks_leave(start):
     assert driver.state.job.target == 1, "answered once"
 
 
-def test_a_plan_that_cant_be_is_refused_with_its_field(start):
-    driver = start(replicas=1)
-    driver.post(ManualPlanObserved("mine", "uid-1", 0))
+@pytest.mark.parametrize("replicas", [0, 1, 5])
+def test_a_plan_that_cant_be_is_refused_with_its_field(start, replicas):
+    driver = start(replicas=2, min_replicas=2, max_replicas=4)
+    driver.post(ManualPlanObserved("mine", "uid-1", replicas))
     answer = next(action for action in driver.log if isinstance(action, AnswerManualPlan))
     assert not answer.accepted
     assert "replicas" in answer.message

@@ -107,7 +107,7 @@ def on_manual_plan(draft: Draft, event: ManualPlanObserved) -> None:
     if event.uid in draft.job.manual_plans:  # the answer was decided and didn't get through
         draft.act(AnswerManualPlan(event.name, True, "MadeExact", f"{event.name} was carried out"))
         return
-    problem = event.problem or ("replicas: expected 1 or more" if event.replicas < 1 else "")
+    problem = event.problem or _problem(draft, event.replicas)
     if problem:
         draft.act(AnswerManualPlan(event.name, False, "InvalidPlan", problem))
         return
@@ -181,6 +181,18 @@ def single_job_notice(mode: OptimizeMode) -> str:
         "optimizeMode single-job keeps the size that was asked for: planning without a Brain isn't there yet; "
         "set optimizeMode: cluster to have the Brain size the job"
     )
+
+
+def _problem(draft: Draft, replicas: int) -> str:
+    worker = draft.state.facts.worker
+    where = f"spec.replicaResourceSpecs.{names.WORKER}.replicas"
+    if replicas < 1:
+        return f"{where}: expected 1 or more, not {replicas}"
+    if worker.max_replicas is not None and replicas > worker.max_replicas:
+        return f"{where}: {replicas} is more than the job's maxReplicas {worker.max_replicas}"
+    if worker.min_replicas is not None and replicas < worker.min_replicas:
+        return f"{where}: {replicas} is less than the job's minReplicas {worker.min_replicas}"
+    return ""
 
 
 def _follow_spec(draft: Draft) -> None:
