@@ -231,7 +231,7 @@ class FakeAgent:
         )
         return answer
 
-    async def report(self, state: int | None = None, failure: pb.Failure | None = None, **more: Any) -> pb.ReportAck:
+    async def report(self, state: Any = None, failure: pb.Failure | None = None, **more: Any) -> pb.ReportAck:
         workers = pb.WorkerGroup(
             round=self.round, state=self.state if state is None else state, step=self.step, failure=failure
         )

@@ -30,7 +30,7 @@ def caller() -> Envelope:
 class Check(Protocol):
     """Decides whether a caller may speak; raises an error of our tree if not."""
 
-    def __call__(self, envelope: Envelope) -> None:
+    def __call__(self, envelope: Envelope, /) -> None:
         """Raise Unauthenticated or Fenced, or return."""
         ...
 
