@@ -18,6 +18,8 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the Brain's process does, before numpy is imported
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -75,7 +77,8 @@ def ernest(observed: pd.DataFrame, query: pd.DataFrame) -> Array:
     seconds = (observed["workers"] * observed["batch_size"] / observed["throughput"]).to_numpy(dtype=float)
     coefficients, _ = nnls(terms(observed) / seconds[:, None], np.ones(len(seconds)))
     predicted = np.maximum(terms(query) @ coefficients, 1e-9)
-    return (query["workers"] * query["batch_size"]).to_numpy(dtype=float) / predicted
+    samples = (query["workers"] * query["batch_size"]).to_numpy(dtype=float)
+    return np.asarray(samples / predicted)
 
 
 def pollux(observed: pd.DataFrame, query: pd.DataFrame) -> Array:

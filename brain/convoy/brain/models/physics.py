@@ -110,13 +110,14 @@ def log_speed(theta: Array, configurations: Configurations) -> Array:
     """Return the logarithm of samples/s, shape (draws, n), for ``theta`` of shape (draws, SIZE)."""
     compute, sync = parts(theta, configurations)
     gamma = 1.0 + np.exp(theta[:, 7:8])
-    larger = np.maximum(compute, sync)
-    ratio = np.minimum(compute, sync) / larger
-    # (1 + ratio^g)^(1/g), without a power of zero's logarithm
-    overlapped = larger * np.exp(np.log1p(ratio**gamma) / gamma)
+    log_compute = np.log(compute)
+    log_sync = np.log(np.maximum(sync, 1e-300))
+    # log of (compute^g + sync^g)^(1/g), the larger taken out
+    step = np.log1p(np.exp(-gamma * np.abs(log_compute - log_sync))) / gamma + np.maximum(log_compute, log_sync)
     c = configurations
-    step = overlapped if np.all(c.accumulation_steps == 1) else overlapped + (c.accumulation_steps - 1.0) * compute
-    return np.asarray(np.log(c.samples_per_step) - np.log(step))
+    if np.any(c.accumulation_steps != 1):
+        step = np.log(np.exp(step) + (c.accumulation_steps - 1.0) * compute)
+    return np.asarray(np.log(c.samples_per_step) - step)
 
 
 def jacobian(theta: Array, configurations: Configurations, step: float = 1e-4) -> tuple[Array, Array]:

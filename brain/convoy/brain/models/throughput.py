@@ -228,14 +228,15 @@ def _summary(values: Array, left: Array, noise: Array, level: float, freedom: fl
     """
     mean = values.mean(axis=0)
     away = values - mean
-    below = np.maximum(-away, 0.0)
-    above = np.maximum(away, 0.0)
-    share = np.clip((away < 0).mean(axis=0), 0.05, 0.95)
-    variance_below = np.mean(below**2, axis=0) / share
-    variance_above = np.mean(above**2, axis=0) / (1 - share)
+    below = np.minimum(away, 0.0)
+    share = np.clip(np.count_nonzero(below, axis=0) / len(values), 0.05, 0.95)
+    variance = np.einsum("ij,ij->j", away, away) / len(values)
+    under = np.einsum("ij,ij->j", below, below) / len(values)
+    variance_below = under / share
+    variance_above = np.maximum(variance - under, 0.0) / (1 - share)
     quantile = float(student.ppf(0.5 + level / 2, freedom))
     lower = mean - quantile * np.sqrt(variance_below + left + noise)
     upper = mean + quantile * np.sqrt(variance_above + left + noise)
-    latent = np.sqrt(values.var(axis=0) + left)
+    latent = np.sqrt(variance + left)
     bounded = np.clip(np.column_stack([mean, lower, upper]), -LARGEST, LARGEST)
     return np.column_stack([np.exp(bounded), latent])

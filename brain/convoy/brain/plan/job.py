@@ -58,7 +58,7 @@ class Decision(StrEnum):
 
 
 DRAWS = 1024
-UNSURE_SD = 0.15
+UNSURE_SD = 0.3
 """Latent standard deviation of log speed above which a size that never ran is explored rather than changed to."""
 
 
@@ -398,8 +398,9 @@ def _choose(
         why = "NoHistoryYet" if trial.basis == "NoHistory" else "Uncertain"
         message = (
             f"exploring {explain.workers(trial.workers)} for {explain.duration(request.trial_seconds)}: predicted "
-            f"{explain.interval(trial.predicted, trial.lower90, trial.upper90)} is too uncertain to rely on, but what "
-            f"may be gained (expected {trial.gain:+.0%}) is worth a restart of {explain.duration(restart)}; "
+            f"{explain.interval(trial.predicted, trial.lower90, trial.upper90)} is too uncertain to rely on, but with "
+            f"probability {trial.paid_back:.0%} it pays back a restart of {explain.duration(restart)} within "
+            f"{explain.duration(request.horizon_seconds)}; expected {trial.gain:+.0%}, "
             f"{explain.price(trial.price_per_hour, prices)}"
         )
         return _answer(Decision.EXPLORE, why, message, trial, judged, "chosen, to learn")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -57,6 +58,8 @@ def _serve(server: grpc.Server, port: int, settings: BrainSettings, stop: thread
     url = settings.database()
     if not _migrated(url, settings.database_wait_seconds, stop):
         return
+    # The models' matrices are small: BLAS threads would cost them tenfold, and the trainers beside them cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Only now: numpy, pandas and scipy take longer to import than a refusal may take.
     from convoy.brain.serve.servicer import BrainServicer
     from convoy.core.api.v1 import brain_pb2_grpc
