@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from convoy.core.api import names
 from convoy.core.api.errors import NotFound
 from convoy.core.api.pod import Pod, PodPhase
-from convoy.core.cluster.local.processes import descendants
+from convoy.core.cluster.local.processes import descendants, send
 from convoy.core.cluster.port import Cluster, Kind
 
 
@@ -45,8 +44,7 @@ class Faults:
 
     def _kill(self, what: str, pod: str, pids: list[int]) -> float:
         moment = time.time()
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+        send(pids, signal.SIGKILL)
         self._append({"t": moment, "what": what, "pod": pod, "pid": pids[0], "all": pids})
         return moment
 
@@ -66,6 +64,15 @@ def main_pid(cluster: Cluster, namespace: str, pod: str) -> int:
     if status.get("phase") != "Running" or "running" not in found.get("state", {}):
         raise NotFound(f"pod {namespace}/{pod} doesn't run")
     return int(found["pid"])
+
+
+def is_running(cluster: Cluster, namespace: str, pod: str) -> bool:
+    """Return whether a pod has a running process."""
+    try:
+        main_pid(cluster, namespace, pod)
+    except NotFound:
+        return False
+    return True
 
 
 def master_pod(cluster: Cluster, namespace: str, job: str) -> str | None:

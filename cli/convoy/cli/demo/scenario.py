@@ -12,13 +12,14 @@ import yaml
 
 from convoy.cli import manifest, submit
 from convoy.cli.demo import watch
-from convoy.cli.demo.faults import Faults, master_pod
+from convoy.cli.demo.faults import Faults, is_running, master_pod
 from convoy.cli.demo.stage import Stage
 from convoy.cli.demo.watch import Last
 from convoy.core.api.errors import JobFailed
 from convoy.core.api.job import ElasticJob, Phase
 from convoy.core.api.meta import Manifest
 from convoy.core.api.plan import PlanPhase, ScalePlan
+from convoy.core.cluster.local.processes import alive
 from convoy.core.cluster.port import Kind
 
 NAMESPACE = "default"
@@ -100,7 +101,7 @@ class Scenario:
 
     def grow(self) -> None:
         """Wait for the Brain's recommendation, its plan, and steps at the new size."""
-        before = self._ends()[0]
+        asked = self.example["spec"]["replicaSpecs"]["worker"]["replicas"]
         self.stage.doing("the Brain learns the job's speed")
         plan = self.stage.wait(self._grown, "a plan by the Brain that changes the size", 90.0)
         why = plan.spec.explanation
@@ -108,21 +109,21 @@ class Scenario:
         self.story.note(f"plan: {why.reason}", "plan", _epoch(plan.metadata.creation_timestamp))
         self.stage.say(f"[green]{why.reason}[/]: {why.message}")
         self.stage.doing(f"{plan.metadata.name} is carried out")
-        ends = self._await("steps at the new size", 60.0, lambda ends: ends[0].world != before.world)
+        ends = self._await("steps at the new size", 60.0, lambda ends: ends[0].world != asked)
         self.story.note(f"{ends[0].world} workers train", "plan", watch.first_step(self.steps, ends[0].round))
         self.stage.say(f"{ends[0].world} workers train, step {ends[0].step}")
         self._go_on(self.form.settle, "the new size settles")
 
     def lose_worker(self) -> None:
         """Kill one training process and see the job recover."""
-        victim = self._ends()[-1]
+        victim = self._victim()
         moment = self.faults.kill_worker(victim.pod, victim.pid)
         self.stage.say(f"[red]killed[/] worker {victim.pid} on {victim.pod} at step {victim.step}")
         self._recovered("worker killed", moment, victim, victim.world, self.form.worker)
 
     def lose_node(self) -> None:
         """Kill a whole node, agent and workers, and see another one take its place."""
-        victim = self._ends()[-1]
+        victim = self._victim()
         moment = self.faults.kill_node(self.stage.cluster, NAMESPACE, victim.pod)
         self.stage.say(f"[red]killed[/] node {victim.pod}, agent and workers, at step {victim.step}")
         self._recovered("node killed", moment, victim, victim.world, self.form.node)
@@ -200,6 +201,15 @@ class Scenario:
             self.story.note(f"{world} workers again", "plan", watch.first_step(self.steps, ends[0].round))
             self.stage.say(f"{world} workers again, step {ends[0].step}")
         self._go_on(seconds, "training on")
+
+    def _victim(self) -> Last:
+        """Return the last process of the world, once it and its pod run."""
+
+        def look() -> Last | None:
+            last = self._ends()[-1]
+            return last if alive(last.pid) and is_running(self.stage.cluster, NAMESPACE, last.pod) else None
+
+        return self.stage.wait(look, "a process to kill", 60.0)
 
     def _ends(self) -> list[Last]:
         return self._await("steps", 30.0, lambda ends: len(ends) == ends[0].world)
