@@ -184,9 +184,24 @@ class Spawner:
         self._launch()
         self.attach()
         for process in lost:
-            if process.pid is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
             if not process.started.done():
                 process.started.set_result(0)
+            self._end_orphan(process)
+
+    def _end_orphan(self, process: Process) -> None:
+        """Kill a worker whose server is gone; it counts as ended once it is."""
+        loop = asyncio.get_running_loop()
+        try:
+            handle = os.pidfd_open(process.pid or 0)
+        except OSError:  # ended, or never started
             process.exited.set_result(-signal.SIGKILL)
+            return
+
+        def ended() -> None:
+            loop.remove_reader(handle)
+            os.close(handle)
+            process.exited.set_result(-signal.SIGKILL)
+
+        loop.add_reader(handle, ended)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid or 0, signal.SIGKILL)
