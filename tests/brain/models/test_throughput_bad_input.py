@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from convoy.brain.models import ThroughputModel
 from support.simulated_jobs import simulated_history
 
+SMALL = ThroughputModel().fit(simulated_history(3, seed=5))
+UNTAUGHT = ThroughputModel().fit(pd.DataFrame())
 NUMBERS = ["mean", "lower", "upper", "latent_sd"]
 
 
@@ -185,8 +187,7 @@ def test_draws_agree_with_the_prediction(learned: ThroughputModel) -> None:
 )
 def test_any_frame_is_answered(rows: list[tuple[float, float, float, str | None]], with_history: bool) -> None:
     observed = pd.DataFrame(rows, columns=["workers", "throughput", "batch_size", "status"]).assign(job="mine")
-    model = ThroughputModel().fit(simulated_history(3, seed=5) if with_history else pd.DataFrame())
-    answer = model.predict(observed, questions(1, 2, 16))
+    answer = (SMALL if with_history else UNTAUGHT).predict(observed, questions(1, 2, 16))
     undefined = answer["reason"] == "NothingKnown"
     assert answer.loc[undefined, NUMBERS].isna().all(axis=None)
     check_defined(answer[~undefined])

@@ -9,8 +9,7 @@ disappoints is worth it; that is called an exploration.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from convoy.brain.plan import explain, guards
-from convoy.brain.plan.guards import Limits
+from convoy.brain.plan.answer import Decision, JobRecommendation, JobRequest, Option, Stage
 from convoy.brain.plan.prices import Prices
 
 Array = NDArray[np.float64]
@@ -41,92 +40,9 @@ class SpeedModel(Protocol):
         ...
 
 
-class Stage(StrEnum):
-    """Whether anything ran yet."""
-
-    START = "START"
-    RUNNING = "RUNNING"
-
-
-class Decision(StrEnum):
-    """What is recommended."""
-
-    UNDEFINED = "UNDEFINED"
-    KEEP = "KEEP"
-    CHANGE = "CHANGE"
-    EXPLORE = "EXPLORE"
-
-
 DRAWS = 1024
 UNSURE_SD = 0.3
 """Latent standard deviation of log speed above which a size that never ran is explored rather than changed to."""
-
-
-@dataclass(frozen=True)
-class JobRequest:
-    """What is asked: the job, its labels, where it stands and what bounds it."""
-
-    job: str
-    current_workers: int
-    limits: Limits
-    stage: Stage = Stage.RUNNING
-    horizon_seconds: float = 3600.0
-    restart_seconds: float = 0.0
-    """Measured for this job; 0: not known."""
-    trial_seconds: float = 60.0
-    """How long a size is tried before it is judged."""
-    changes_last_hour: int = 0
-    labels: dict[str, str] = field(default_factory=dict)
-    """``template``, ``model``, ``cluster``, ``accelerator``, ``node_type``."""
-    strategy: str = "allreduce"
-    processes_per_worker: int = 1
-    batch_size: float = 0.0
-    """Per process and micro-step, where no global batch is fixed; 0: as last observed."""
-    accumulation_steps: int = 1
-    objective: str = "throughput"
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Option:
-    """One size that was weighed; numbers are NaN where undefined."""
-
-    workers: int
-    predicted: float
-    lower90: float
-    upper90: float
-    lower99: float
-    upper99: float
-    latent_sd: float
-    price_per_hour: float
-    price_per_million_samples: float
-    basis: str
-    """The model's reason: Observed, Interpolated, Extrapolated, HistoryOnly, NoHistory..."""
-    gain: float = math.nan
-    """Expected relative gain in speed over the present size, restart not counted."""
-    paid_back: float = math.nan
-    """Probability that the restart is paid back within the horizon."""
-    verdict: str = ""
-
-
-@dataclass(frozen=True)
-class JobRecommendation:
-    """The answer. ``target_workers`` is the present size unless the decision is CHANGE or EXPLORE."""
-
-    decision: Decision
-    reason: str
-    message: str
-    target_workers: int
-    predicted: float = math.nan
-    lower90: float = math.nan
-    upper90: float = math.nan
-    lower99: float = math.nan
-    upper99: float = math.nan
-    price_per_hour: float = math.nan
-    currency: str = "USD"
-    options: tuple[Option, ...] = ()
-    observations: int = 0
-    history_jobs: int = 0
 
 
 def plan_job(
@@ -398,8 +314,8 @@ def _choose(
         why = "NoHistoryYet" if trial.basis == "NoHistory" else "Uncertain"
         message = (
             f"exploring {explain.workers(trial.workers)} for {explain.duration(request.trial_seconds)}: predicted "
-            f"{explain.interval(trial.predicted, trial.lower90, trial.upper90)} is too uncertain to rely on, but with "
-            f"probability {trial.paid_back:.0%} it pays back a restart of {explain.duration(restart)} within "
+            f"{explain.interval(trial.predicted, trial.lower90, trial.upper90)} is too uncertain to rely on, but "
+            f"with probability {trial.paid_back:.0%} it pays back a restart of {explain.duration(restart)} within "
             f"{explain.duration(request.horizon_seconds)}; expected {trial.gain:+.0%}, "
             f"{explain.price(trial.price_per_hour, prices)}"
         )
