@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from convoy.core.cluster.local import open_cluster
 from convoy.core.process.lock import ProcessLock
 from support import manifests
 from support.command import Ended, convoy
@@ -110,8 +112,12 @@ def test_the_brains_port_is_in_use(taken_port: int) -> None:
     refused(convoy("brain", "serve", "--port", str(taken_port)), str(taken_port), "in use")
 
 
-def test_a_masters_port_is_in_use(taken_port: int) -> None:
-    refused(convoy("master", "--job", "job", "--port", str(taken_port)), str(taken_port), "in use")
+def test_a_masters_port_is_in_use(taken_port: int, state_dir: Path) -> None:
+    open_cluster(state_dir).create(job(), field_manager="test")
+    ended = convoy("master", "--job", "job", "--port", str(taken_port))
+    *logged, last = ended.err.splitlines(keepends=True)  # by then it runs, and has a log
+    assert all(line.startswith("{") for line in logged)
+    refused(replace(ended, err=last), str(taken_port), "in use")
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "recommend"])

@@ -54,7 +54,7 @@ from convoy.master.watcher import Watcher
 log = logs.get("master")
 
 _TICK = 0.25
-_BIND_SECONDS = 4.0
+_BIND_SECONDS = 1.0
 _LOCK_SECONDS = 5.0
 _GOODBYE_SECONDS = 5.0
 """After the job's end agents have so long to end by themselves before the status says that it is over."""
