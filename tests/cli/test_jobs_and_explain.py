@@ -13,6 +13,7 @@ from convoy.core.api.errors import NotFound
 from convoy.core.cluster.local import LocalCluster, open_cluster
 from convoy.core.cluster.port import Kind
 from convoy.core.process.lock import ProcessLock
+from support import demo_run
 from support.command import convoy
 from support.manifests import job
 
@@ -117,3 +118,16 @@ def test_delete_drops_the_job(cluster: LocalCluster, state_dir: Path) -> None:
         assert convoy("delete", "digits").status == 0
     with pytest.raises(NotFound):
         cluster.get(Kind.ELASTIC_JOB, "default", "digits")
+
+
+def test_explain_tells_what_the_brain_knows(tmp_path: Path) -> None:
+    demo_run.write_run(tmp_path)
+    shown = convoy("explain", "digits", "--state-dir", tmp_path / "state").out
+    for words in ("realized 8619", "CHANGE [FasterAtLarger]", "2 workers are faster", "ProcessFailed happened"):
+        assert words in shown
+
+
+def test_explain_without_the_brains_store(cluster: LocalCluster) -> None:
+    shown = convoy("explain", "digits")
+    assert shown.status == 0
+    assert "its store can't be read" in shown.out

@@ -146,3 +146,12 @@ def test_a_job_that_isnt_there(command: list[str]) -> None:
 
 def test_a_folder_without_a_demo(tmp_path: Path) -> None:
     refused(convoy("demo", "--verify", tmp_path), "kills.jsonl", "convoy demo")
+
+
+@pytest.mark.parametrize("command", [["brain", "migrate"], ["brain", "serve"], ["brain", "recommend", "job"]])
+def test_an_extra_that_isnt_installed(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "sqlalchemy.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'sqlalchemy'\", name='sqlalchemy')"
+    )
+    ended = convoy(*command, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    refused(ended, "sqlalchemy isn't installed", "pip install 'convoy-train[demo]'")

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from convoy.brain.store.engine import open_engine, writing
 from convoy.brain.store.migrate import migrate
 from convoy.core.cluster.local.store import Store
+from support.manifests import job
 
 BATCH = 512
 START = 1_800_000_000.0
@@ -121,21 +122,14 @@ def _write_objects(state: Path) -> None:
 
 
 def _job() -> dict[str, Any]:
-    return {
-        "apiVersion": "elastic.iml.github.io/v1alpha1",
-        "kind": "ElasticJob",
-        "metadata": {"name": "digits", "namespace": "default", "uid": JOB_UID, "creationTimestamp": when(START)},
-        "spec": {
-            "distributionStrategy": "AllreduceStrategy",
-            "optimizeMode": "cluster",
-            "replicaSpecs": {"worker": {"replicas": 1, "minReplicas": 1, "maxReplicas": 4, "template": {}}},
-        },
-        "status": {
-            "phase": "Succeeded",
-            "master": {"epoch": 2, "pod": "elasticjob-digits-dlrover-master-1"},
-            "training": {"state": "Succeeded", "restarts": 1, "relaunches": 1},
-        },
+    made = job("digits", spec__optimizeMode="cluster", worker__minReplicas=1, worker__maxReplicas=4)
+    made["metadata"] |= {"namespace": "default", "uid": JOB_UID, "creationTimestamp": when(START)}
+    made["status"] = {
+        "phase": "Succeeded",
+        "master": {"epoch": 2, "pod": "elasticjob-digits-dlrover-master-1"},
+        "training": {"state": "Succeeded", "restarts": 1, "relaunches": 1},
     }
+    return made
 
 
 def _plan() -> dict[str, Any]:
@@ -170,11 +164,11 @@ def _measured(state: Path) -> list[dict[str, Any]]:
         log = Log(state / "jobs" / "default" / f"{name}-{uid[:8]}" / "steps")
         members = [(f"{name}-edljob-worker-{index}", 1000 + index) for index in range(size)]
         log.train(1, members, 1, START + 100, START + 110, mean)
-        job = _job()
-        job["metadata"] |= {"name": name, "uid": uid}
-        job["spec"]["optimizeMode"] = "manual"
-        job["spec"]["replicaSpecs"]["worker"] = {"replicas": size, "template": {}}
-        jobs.append(job)
+        made = _job()
+        made["metadata"] |= {"name": name, "uid": uid}
+        made["spec"]["optimizeMode"] = "manual"
+        made["spec"]["replicaSpecs"]["worker"] |= {"replicas": size}
+        jobs.append(made)
     return jobs
 
 

@@ -1,4 +1,4 @@
-"""``convoy explain JOB``: why a job is as it is, from its objects alone."""
+"""``convoy explain JOB``: why a job is as it is, from its objects and from what the Brain's store knows of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from convoy.cli import local
+from convoy.cli import local, told
 from convoy.cli.jobs import age
 from convoy.core.api import names
 from convoy.core.api.errors import NotFound
@@ -43,17 +43,22 @@ def run(name: str, *, namespace: str) -> None:
             job,
             [plan for plan in plans if plan.spec.owner_job == name],
             [Pod.from_manifest(item) for item in pods],
+            told.read(job.metadata.uid),
             datetime.now(UTC),
         )
     )
 
 
-def explanation(job: ElasticJob, plans: list[ScalePlan], pods: list[Pod], now: datetime) -> RenderableType:
-    """Return everything that stands on a job's objects about how it came to be as it is."""
+def explanation(
+    job: ElasticJob, plans: list[ScalePlan], pods: list[Pod], known: told.Told, now: datetime
+) -> RenderableType:
+    """Return everything that is known about how a job came to be as it is."""
     return Group(
         *_head(job, now),
         *_section("Conditions", _conditions(job.status.conditions, now) if job.status.conditions else None),
-        *_section("Plans, first to last", _plans(plans, now) if plans else None),
+        *_section("Plans, first to last", _plans(plans, known.realized, now) if plans else None),
+        *_section("The Brain's last answer", _answer(known, now)),
+        *_section("What happened last", _events(known, now) if known.events else None),
         *_section("Pods", _pods(pods) if pods else None),
     )
 
@@ -95,7 +100,7 @@ def _conditions(conditions: list[Condition], now: datetime) -> Group:
     return Group(*lines)
 
 
-def _plans(plans: list[ScalePlan], now: datetime) -> Group:
+def _plans(plans: list[ScalePlan], realized: dict[str, float], now: datetime) -> Group:
     lines: list[RenderableType] = []
     for plan in sorted(plans, key=lambda one: one.metadata.creation_timestamp or now):
         since = age(plan.metadata.creation_timestamp, now)
@@ -105,7 +110,9 @@ def _plans(plans: list[ScalePlan], now: datetime) -> Group:
         if why is not None:
             lines.append(Padding(Text(": ".join(part for part in (why.reason, why.message) if part)), (0, 0, 0, 4)))
             if why.predicted_samples_per_second is not None:
-                lines.append(Padding(Text(_prediction(why)), (0, 0, 0, 4)))
+                came = realized.get(plan.metadata.name)
+                outcome = f"; realized {came:.0f}" if came else ""
+                lines.append(Padding(Text(_prediction(why) + outcome), (0, 0, 0, 4)))
     return Group(*lines)
 
 
@@ -114,6 +121,23 @@ def _prediction(why: Explanation) -> str:
     if why.predicted_lower is not None and why.predicted_upper is not None:
         text += f" (90 %: {why.predicted_lower:.0f} to {why.predicted_upper:.0f})"
     return text if why.price_per_hour is None else f"{text}, {why.price_per_hour:.3f} an hour"
+
+
+def _answer(known: told.Told, now: datetime) -> RenderableType | None:
+    if known.problem:
+        return Text(f" its store can't be read: {known.problem}")
+    if known.answer is None:
+        return None
+    one = known.answer
+    head = Text.assemble((f" {one.decision}", "bold"), f" [{one.reason}], {age(one.at, now)} ago")
+    return Group(head, Padding(Text(one.message), (0, 0, 0, 4)))
+
+
+def _events(known: told.Told, now: datetime) -> Table:
+    shown = Table("AGE", "REASON", "MESSAGE", box=None)
+    for one in known.events:
+        shown.add_row(age(one.at, now), one.reason, one.message)
+    return shown
 
 
 def change(plan: ScalePlan) -> str:

@@ -380,6 +380,12 @@ def main() -> None:
     except ConvoyError as error:
         print(f"convoy: {error}", file=sys.stderr)  # noqa: T201 - the one place that reports a command's end
         sys.exit(error.exit_status)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing == "convoy":
+            raise
+        print(f"convoy: {missing} isn't installed; pip install 'convoy-train[demo]'", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
 
 
 if __name__ == "__main__":

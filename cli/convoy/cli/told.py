@@ -1,0 +1,71 @@
+"""What the Brain's store knows of a job, for ``convoy explain``: its last answer, plans' outcomes, what happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from convoy.core.api.errors import ConvoyError, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer of the Brain's."""
+
+    at: datetime
+    decision: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """Something that happened to the job."""
+
+    at: datetime
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the store knows. ``realized``: samples/s by plan. ``problem``: why it couldn't be read, if so."""
+
+    answer: Answer | None = None
+    realized: dict[str, float] = field(default_factory=dict)
+    events: tuple[Happened, ...] = ()
+    problem: str = ""
+
+
+def read(uid: str, *, events: int = 12) -> Told:
+    """Read it from the Brain's database; one that isn't there, or knows no such job, tells nothing."""
+    try:
+        from convoy.brain.settings import BrainSettings
+        from convoy.brain.store import queries
+        from convoy.brain.store.engine import check, open_engine
+    except ModuleNotFoundError as error:
+        return Told(problem=f"{error.name} isn't installed; pip install 'convoy-train[brain]'")
+    try:
+        url = BrainSettings.load().database()
+        check(url, must_exist=True)
+        engine = open_engine(url, must_exist=True)
+        try:
+            job = queries.find_job(engine, uid)
+            last = queries.recommendations(engine, job, limit=1)
+            plans = queries.plans(engine, job)
+            happened = queries.events(engine, job, limit=events)
+        finally:
+            engine.dispose()
+    except NotFound:
+        return Told()
+    except ConvoyError as error:
+        return Told(problem=str(error))
+    return Told(
+        answer=next((Answer(_utc(one.made_at), one.decision, one.reason, one.message) for one in last), None),
+        realized={plan.name: plan.realized for plan in plans if plan.realized},
+        events=tuple(Happened(_utc(one.happened_at), one.reason, one.message) for one in happened),
+    )
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
