@@ -114,9 +114,9 @@ def test_a_reserved_port_is_nobody_elses_but_the_stores() -> None:
     with Reservation() as reservation:
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("", reservation.number))
-        import torch.distributed as dist
+        from torch._C._distributed_c10d import TCPStore
 
-        store = dist.TCPStore("127.0.0.1", reservation.number, 1, is_master=True, wait_for_workers=False)
+        store = TCPStore("127.0.0.1", reservation.number, 1, is_master=True, wait_for_workers=False)
         store.set("key", "value")
         assert store.get("key") == b"value"
         with pytest.raises(Unusable, match=f"--master-port={reservation.number}"):

@@ -216,7 +216,7 @@ class Agent:
         """Have the workers leave at a step boundary; those that can't be asked are ended."""
         watch = self._watch
         if not self._group.ask_to_yield(number):
-            self._note("WorkersCannotYield", "the script doesn't listen for it: it is ended, and restores")
+            self._note("WorkersCannotYield", "a worker doesn't listen (yet): all are ended, and restore")
         elif watch is not None:
             await asyncio.wait([watch], timeout=_YIELD_SECONDS)
         if self._state.phase is decide.Phase.YIELDING and self._state.round == number and self._group.running:

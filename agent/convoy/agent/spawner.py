@@ -140,6 +140,8 @@ class Spawner:
         with contextlib.suppress(RuntimeError, ValueError):
             asyncio.get_running_loop().remove_reader(self._control.fileno())
         self._control.close()
+        if not self._ready.is_set():  # it has no workers yet, and may import for seconds
+            self._server.kill()
         try:
             self._server.wait(5)
         except subprocess.TimeoutExpired:
