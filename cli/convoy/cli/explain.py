@@ -109,18 +109,22 @@ def _plans(plans: list[ScalePlan], realized: dict[str, float], now: datetime) ->
         why = plan.spec.explanation
         if why is not None:
             lines.append(Padding(Text(": ".join(part for part in (why.reason, why.message) if part)), (0, 0, 0, 4)))
-            if why.predicted_samples_per_second is not None:
-                came = realized.get(plan.metadata.name)
-                outcome = f"; realized {came:.0f}" if came else ""
-                lines.append(Padding(Text(_prediction(why) + outcome), (0, 0, 0, 4)))
+        numbers = _numbers(why, realized.get(plan.metadata.name))
+        if numbers:
+            lines.append(Padding(Text(numbers), (0, 0, 0, 4)))
     return Group(*lines)
 
 
-def _prediction(why: Explanation) -> str:
-    text = f"predicted {why.predicted_samples_per_second:.0f} samples/s"
-    if why.predicted_lower is not None and why.predicted_upper is not None:
-        text += f" (90 %: {why.predicted_lower:.0f} to {why.predicted_upper:.0f})"
-    return text if why.price_per_hour is None else f"{text}, {why.price_per_hour:.3f} an hour"
+def _numbers(why: Explanation | None, realized: float | None) -> str:
+    parts = []
+    if why is not None and why.predicted_samples_per_second is not None:
+        text = f"predicted {why.predicted_samples_per_second:.0f} samples/s"
+        if why.predicted_lower is not None and why.predicted_upper is not None:
+            text += f" (90 %: {why.predicted_lower:.0f} to {why.predicted_upper:.0f})"
+        parts.append(text if why.price_per_hour is None else f"{text}, {why.price_per_hour:.3f} an hour")
+    if realized:
+        parts.append(f"realized {realized:.0f}")
+    return "; ".join(parts)
 
 
 def _answer(known: told.Told, now: datetime) -> RenderableType | None:
