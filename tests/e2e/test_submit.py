@@ -31,6 +31,7 @@ def test_a_job_to_its_end(here: Machine, tmp_path: Path) -> None:
     assert "Succeeded" in shown
 
 
+@pytest.mark.long
 def test_the_same_job_again(here: Machine, tmp_path: Path) -> None:
     """A job that is over makes room for another of its name."""
     file = manifests.write(tmp_path, digits("again", "--steps=5"))
@@ -63,6 +64,7 @@ def test_detached_then_deleted(here: Machine, tmp_path: Path) -> None:
     assert "no jobs" in convoy("jobs").out
 
 
+@pytest.mark.long
 def test_ctrl_c_stops_the_waiting_and_not_the_job(here: Machine, tmp_path: Path) -> None:
     file = manifests.write(tmp_path, digits("goes-on"))
     waiting = start("submit", file, "--local")
