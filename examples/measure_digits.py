@@ -33,6 +33,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
+from convoy.core.process.signals import die_with_parent
 
 SCRIPT = Path(__file__).with_name("digits.py")
 COLUMNS = (
@@ -102,6 +103,7 @@ def running(job: Job, world: int, job_dir: Path) -> Iterator[list[psutil.Process
                 stdout=errors,
                 stderr=errors,
                 start_new_session=True,
+                preexec_fn=die_with_parent,
             )
             for rank in range(world)
         ]
