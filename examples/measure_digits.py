@@ -33,6 +33,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
+
 from convoy.core.process.signals import die_with_parent
 
 SCRIPT = Path(__file__).with_name("digits.py")
