@@ -33,10 +33,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
+import yaml
 
+from convoy.core.api.job import ElasticJob
+from convoy.core.api.template import template_key
 from convoy.core.process.signals import die_with_parent
 
 SCRIPT = Path(__file__).with_name("digits.py")
+MANIFEST = Path(__file__).with_name("digits-allreduce.yaml")
 COLUMNS = (
     "job", "template", "model", "strategy", "mode", "cluster", "accelerator", "node_type", "workers", "nodes",
     "batch_size", "accumulation_steps", "worker_cpu", "cluster_cpu", "worker_cpu_used", "worker_memory_used",
@@ -197,6 +201,12 @@ def measure(job: Job, world: int, seconds: float, patience: float) -> dict[str, 
     }
 
 
+def template() -> str:
+    """Return the template key of the example job, which runs the same script."""
+    job = ElasticJob.from_manifest(yaml.safe_load(MANIFEST.read_text()))
+    return template_key(job.spec.replica_specs["worker"].template.main())
+
+
 def processor() -> str:
     """Return the processor's name."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -224,7 +234,7 @@ def main() -> None:
     sizes = args.workers or list(range(1, max(3, cores + 1) + 1))
     jobs, seconds = (QUICK, 5.0) if args.quick else (JOBS, args.seconds)
     fixed = {
-        "template": "digits-allreduce",
+        "template": template(),
         "strategy": "allreduce",
         "mode": "sync",
         "cluster": args.cluster,

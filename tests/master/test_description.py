@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from convoy.core.api.job import Container, ElasticJob
+from convoy.core.api.template import template_key
 from convoy.master import describe
 from convoy.master.capacity import measure
 from support.manifests import job
@@ -13,10 +14,10 @@ def container(*args: str, image: str = "train:1") -> Container:
 
 
 def test_the_template_is_the_same_whatever_the_folders_and_numbers():
-    key = describe.template_key(container("--nnodes=1:4", "/a/b/train.py", "--lr=0.1", "--data", "/data/set-1"))
-    same = describe.template_key(container("--nnodes=2:8", "/other/train.py", "--lr=3e4", "--data", "/x/set-22"))
-    assert same != describe.template_key(container("--nnodes=1:4", "other.py", "--lr=0.1"))
-    assert key == describe.template_key(container("--nnodes=1:2", "train.py", "--lr=0.5", "--data", "/data/set-7/"))
+    key = template_key(container("--nnodes=1:4", "/a/b/train.py", "--lr=0.1", "--data", "/data/set-1"))
+    same = template_key(container("--nnodes=2:8", "/other/train.py", "--lr=3e4", "--data", "/x/set-22"))
+    assert same != template_key(container("--nnodes=1:4", "other.py", "--lr=0.1"))
+    assert key == template_key(container("--nnodes=1:2", "train.py", "--lr=0.5", "--data", "/data/set-7/"))
     assert len(key) == 16
 
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import posixpath
-import re
-
 from convoy.core.api import names
-from convoy.core.api.job import Container, ElasticJob, Strategy
+from convoy.core.api.job import ElasticJob, Strategy
+from convoy.core.api.template import template_key
 from convoy.core.api.v1 import brain_pb2
 from convoy.master.decide.state import Facts
 
-_NUMBER = re.compile(r"\d+(\.\d+)?")
 _NOT_YET = tuple(role for role in names.NODE_ROLES if role != names.WORKER)
 _LABEL_USER = "user"
 
@@ -38,16 +33,6 @@ def facts(job: ElasticJob, *, brain: bool) -> Facts:
         pinned=metadata.annotations.get(names.ANNOTATION_PIN, "").lower() == "true",
         refusal=refusal,
     )
-
-
-def template_key(container: Container) -> str:
-    """Return what runs, as a hash: image, command and arguments, paths by their last part and numbers left out.
-
-    Two submissions of one script with another learning rate or another folder have the same key.
-    """
-    image = (container.image or "").rpartition("@")[0] or container.image or ""
-    words = [_plain(word) for word in (*(container.command or []), *(container.args or []))]
-    return hashlib.sha256(json.dumps([image, words]).encode()).hexdigest()[:16]
 
 
 def description(job: ElasticJob, state: str) -> brain_pb2.JobDescription:
@@ -79,10 +64,3 @@ def worker_cores(job: ElasticJob) -> tuple[float, bool]:
 def worker_memory(job: ElasticJob) -> int:
     """Return the bytes of one worker node, 0 where the user states none."""
     return job.spec.replica_specs[names.WORKER].template.main().resources.memory() or 0
-
-
-def _plain(word: str) -> str:
-    name, equals, value = word.partition("=")
-    if equals and name.startswith("-"):
-        return f"{name}={_plain(value)}"
-    return _NUMBER.sub("#", posixpath.basename(word.rstrip("/")))

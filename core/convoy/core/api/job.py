@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from convoy.core.api import names, quantity
 from convoy.core.api.errors import InvalidQuantity
-from convoy.core.api.meta import Condition, Manifest, Model, ObjectMeta, OpenModel, Resource
+from convoy.core.api.meta import Condition, Model, ObjectMeta, OpenModel, Resource
 
 
 class Strategy(StrEnum):
@@ -258,8 +258,3 @@ class ElasticJob(Resource):
     def key(self) -> tuple[str, str]:
         """Return (namespace, name)."""
         return self.metadata.namespace, self.metadata.name
-
-
-def container_manifest(template: PodTemplate) -> Manifest:
-    """Return the training container of a template as JSON."""
-    return template.main().to_json()
