@@ -92,7 +92,10 @@ class Server:
             _kill_group(pid, signal.SIGKILL)
 
     def _read(self, selector: selectors.BaseSelector) -> bool:
-        data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 16)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 16)
+        except ConnectionResetError:  # the agent was killed before it had read all that it was told
+            return False
         self._descriptors += descriptors
         for message in self._frames.feed(data):
             if message["op"] == "start":
