@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from convoy.core.api.errors import AlreadyExists, ClusterError, NotFound
+from convoy.core.api.errors import AlreadyExists, ConvoyError, NotFound
 from convoy.core.api.meta import Manifest
 from convoy.core.api.plan import PlanPhase
 from convoy.core.cluster.port import Cluster, Kind
@@ -86,7 +86,7 @@ class Scribe:
         )
         try:
             await self._apply_status(answer)
-        except ClusterError as error:
+        except ConvoyError as error:
             log.warning("a person's plan couldn't be answered; it is tried again", plan=action.name, why=str(error))
             return False
         return True
@@ -100,7 +100,7 @@ class Scribe:
                 last = await self._put_status(last)
             except NotFound:
                 on_gone()
-            except ClusterError as error:
+            except ConvoyError as error:
                 log.warning("the status couldn't be written; trying again", reason=error.reason, why=str(error))
             await asyncio.sleep(_STATUS_EVERY if last is not before else _LOOK_EVERY)
 
@@ -113,7 +113,7 @@ class Scribe:
                 await self._put_status(None)
             except NotFound:
                 return
-            except ClusterError as error:
+            except ConvoyError as error:
                 log.warning("the last status couldn't be written; trying again", reason=error.reason, why=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
@@ -131,7 +131,7 @@ class Scribe:
             await self._in_thread(lambda: self._cluster.create(manifest, field_manager=status.FIELD_MANAGER))
         except AlreadyExists:
             await self._reread_plan(plan)
-        except ClusterError as error:
+        except ConvoyError as error:
             log.error("a plan couldn't be written; trying again", plan=plan.name, reason=error.reason, why=str(error))
             return False
         return True
