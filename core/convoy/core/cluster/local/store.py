@@ -160,7 +160,11 @@ class Store:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection; each is used by one thread at a time."""
+        """Lend a connection; each is used by one thread at a time.
+
+        Raises:
+            Unavailable: another process held the file for too long, or it can't be used now.
+        """
         with self._guard:
             if self._closed:
                 raise Unavailable(f"{self.path} was closed by this process; open the cluster again")
@@ -169,9 +173,11 @@ class Store:
             connection = self._connect()
         try:
             yield connection
+        except sqlite3.OperationalError as error:
+            raise Unavailable(f"{self.path}: {error}; is the disk full, or another process stuck?") from error
         finally:
             with self._guard:
-                if self._closed:
+                if self._closed or connection.in_transaction:  # a transaction that couldn't be ended ends with it
                     connection.close()
                 else:
                     self._idle.append(connection)
