@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from convoy.core.api import names
-from convoy.core.api.errors import ConvoyError, Expired, InvalidManifest
+from convoy.core.api.errors import Expired, InvalidManifest
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import Manifest
 from convoy.core.api.plan import PlanPhase, ScalePlan
@@ -91,21 +91,27 @@ class Watcher:
                     since = change.object["metadata"]["resourceVersion"]
                     self._hand_in(self._work(kind, change.type == "DELETED", change.object))
             except Expired:
-                since = self._relist(kind, since)
-            except ConvoyError as error:
-                log.warning("watch ended; trying again", kind=str(kind), reason=error.reason, why=str(error))
+                since = self._relist(kind)
+            except InvalidManifest as error:
+                log.warning("what was observed can't be read; waiting for a change", kind=str(kind), why=str(error))
+            except Exception as error:  # what was observed wasn't taken in: it is looked at anew
+                log.warning("watch ended; listing again", kind=str(kind), why=f"{type(error).__name__}: {error}")
                 self._stop.wait(_RETRY_SECONDS)
+                since = self._relist(kind)
 
-    def _relist(self, kind: Kind, since: str) -> str:
-        try:
-            since, works = self._list(kind)
-        except ConvoyError as error:
-            log.warning("list failed; trying again", kind=str(kind), reason=error.reason, why=str(error))
-            self._stop.wait(_RETRY_SECONDS)
-            return since
-        for work in works:
-            self._hand_in(work)
-        return since
+    def _relist(self, kind: Kind) -> str:
+        """List until what is there was taken in; return from where to watch."""
+        while not self._stop.is_set():
+            try:
+                since, works = self._list(kind)
+                for work in works:
+                    self._hand_in(work)
+            except Exception as error:
+                log.warning("list failed; trying again", kind=str(kind), why=f"{type(error).__name__}: {error}")
+                self._stop.wait(_RETRY_SECONDS)
+            else:
+                return since
+        return ""
 
     def _work(self, kind: Kind, deleted: bool, item: Manifest) -> Coroutine[Any, Any, Any] | None:
         match kind:
@@ -129,10 +135,7 @@ class Watcher:
         if self._stop.is_set() or self._loop.is_closed():
             work.close()
             return
-        try:
-            asyncio.run_coroutine_threadsafe(work, self._loop).result(_POST_SECONDS)
-        except (ConvoyError, TimeoutError) as error:
-            log.error("an observation couldn't be taken in; it comes again with the next listing", why=str(error))
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(_POST_SECONDS)
 
     def _is_node(self, pod: Pod) -> bool:
         return pod.job == self._job and pod.role == names.WORKER and pod.rank >= 0 and pod.id >= 0
