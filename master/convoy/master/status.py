@@ -78,7 +78,8 @@ def manifest(state: State, pod: str, training_part: dict[str, Any], condition: d
     return {
         "apiVersion": names.API_VERSION,
         "kind": "ElasticJob",
-        "metadata": {"name": state.facts.name, "namespace": state.facts.namespace},
+        # the uid: a master that ends late must not write into a later job of the same name
+        "metadata": {"name": state.facts.name, "namespace": state.facts.namespace, "uid": state.facts.uid},
         "status": {
             "master": {"epoch": state.job.epoch, "pod": pod},
             "training": training_part,

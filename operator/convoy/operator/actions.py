@@ -51,10 +51,11 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class ApplyJobStatus:
-    """Write the operator's part of a job's status."""
+    """Write the operator's part of a job's status; ``uid`` keeps a later job of the same name safe."""
 
     namespace: str
     name: str
+    uid: str
     status: Manifest
 
 

@@ -82,10 +82,13 @@ class Executor:
             self._cluster.delete(Kind.POD, action.namespace, action.name, uid=action.uid)
 
     def _apply_status(self, kind: Kind, action: ApplyJobStatus | ApplyPlanStatus) -> None:
+        metadata = {"name": action.name, "namespace": action.namespace}
+        if isinstance(action, ApplyJobStatus):
+            metadata["uid"] = action.uid
         manifest = {
             "apiVersion": names.API_VERSION,
             "kind": str(kind),
-            "metadata": {"name": action.name, "namespace": action.namespace},
+            "metadata": metadata,
             "status": action.status,
         }
         self._cluster.apply_status(manifest, field_manager=FIELD_MANAGER)

@@ -101,7 +101,8 @@ def changes(seen: Observed, new: JobStatus) -> tuple[ApplyJobStatus, ...]:
     kept = sorted((one for one in old.conditions if one.type in _OWN_CONDITIONS), key=lambda one: one.type)
     if wanted == _part(old.model_copy(update={"conditions": kept})):
         return ()
-    return (ApplyJobStatus(seen.job.metadata.namespace, seen.job.metadata.name, wanted),)
+    metadata = seen.job.metadata
+    return (ApplyJobStatus(metadata.namespace, metadata.name, metadata.uid, wanted),)
 
 
 def condition_of(seen: Observed, kind: str) -> Condition | None:
