@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, SecretStr
 
 from convoy.core.api.errors import InvalidSetting
 from convoy.core.process.settings import Settings
@@ -125,3 +125,18 @@ def test_any_file_is_read_or_refused(content: bytes) -> None:
         else:
             message = f"any.toml: {knots}"
     assert "any.toml" in message
+
+
+class SecretSettings(Settings):
+    """One with a secret."""
+
+    TABLE: ClassVar[str] = "ferry"
+
+    ferry_token: SecretStr = Field(default=SecretStr(""), description="What passengers show.")
+
+
+def test_a_secret_that_is_wrong_is_not_shown(file: Path) -> None:
+    file.write_text("[ferry]\nferry_token = 12345\n")
+    with pytest.raises(InvalidSetting, match="ferry_token: ") as caught:
+        SecretSettings.load()
+    assert "12345" not in str(caught.value)

@@ -54,8 +54,11 @@ class Settings(BaseSettings):
             first = error.errors(include_url=False)[0]
             name = cls._field(str(first["loc"][0])) if first["loc"] else cls.TABLE
             flag = name.replace("_", "-")
+            from convoy.core.process.logs import redact
+
+            shown = redact({name: first.get("input")})[name]
             raise InvalidSetting(
-                f"{name}: {first['msg']}, not {first.get('input')!r}; set it with --{flag}, CONVOY_{name.upper()} or "
+                f"{name}: {first['msg']}, not {shown!r}; set it with --{flag}, CONVOY_{name.upper()} or "
                 f"[{cls.TABLE}] {name} in {paths.config_file()}"
             ) from None
         except SettingsError as error:  # a list or a table in an environment variable that isn't JSON
