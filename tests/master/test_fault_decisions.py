@@ -175,6 +175,17 @@ def test_a_command_that_cant_start_is_not_tried_again(new_driver, exit_code):
     assert "no such file" in driver.state.job.verdict.message
 
 
+def test_one_node_on_which_the_command_cant_start_does_not_end_a_job_that_trains(start):
+    driver = start(replicas=2)
+    driver.kill(1)
+    replacement = driver.created[-1]
+    driver.pods[replacement] = replace(driver.pods[replacement], phase=PodPhase.FAILED, exit_code=2)
+    driver.post(PodObserved(driver.pods[replacement]))
+    assert driver.state.job.verdict is None
+    assert driver.created[-1] != replacement
+    assert driver.state.job.nodes[1].relaunches == 2
+
+
 def test_a_message_of_an_older_incarnation_changes_nothing(start):
     driver = start(replicas=2)
     old = driver.agents[1].incarnation

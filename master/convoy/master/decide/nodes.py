@@ -51,7 +51,8 @@ def on_pod(draft: Draft, pod: Pod) -> None:
             return
         lose(draft, pod.rank, "PodEndedEarly", f"pod {pod.name} ended well before its workers had", pod)
         return
-    if node.incarnation == 0 and pod.exit_code in _REFUSALS and node.status is NodeStatus.EXPECTED:
+    began = draft.round.state is not RoundState.NONE  # then the command is right, and something is wrong with a node
+    if not began and node.incarnation == 0 and pod.exit_code in _REFUSALS and node.status is NodeStatus.EXPECTED:
         draft.finish(
             False,
             "LauncherRefused",
