@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -43,7 +44,9 @@ class LeftOut:
         if report.skipped:
             self.skipped["", _reason(report)] += 1
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+        yield  # after the failures: it is what a run ends with
         for marker, count in sorted(self.deselected.items()):
             terminalreporter.write_line(f"left out: {count} {marker or 'deselected'} tests; {_bring(marker)}")
         for (marker, reason), count in sorted(self.skipped.items()):
