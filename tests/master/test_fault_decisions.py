@@ -7,7 +7,7 @@ import pytest
 from convoy.core.api.pod import PodPhase
 from convoy.master.decide.actions import ReleaseShards
 from convoy.master.decide.events import AgentReported, PodObserved, ProcessFailure
-from convoy.master.decide.state import GroupState, RoundState
+from convoy.master.decide.state import GroupState, NodeStatus, RoundState
 
 
 def test_a_process_fault_is_counted_once_to_the_node_at_fault(start):
@@ -184,6 +184,16 @@ def test_one_node_on_which_the_command_cant_start_does_not_end_a_job_that_trains
     assert driver.state.job.verdict is None
     assert driver.created[-1] != replacement
     assert driver.state.job.nodes[1].relaunches == 2
+
+
+@pytest.mark.parametrize(("reason", "returns"), [("PodFailed", False), ("HeartbeatMissed", True)])
+def test_a_report_that_was_on_its_way_brings_only_a_silent_node_back(start, reason, returns):
+    driver = start(replicas=2)
+    lost = replace(driver.state.job.nodes[1], status=NodeStatus.LOST, lost_reason=reason)
+    nodes = {**driver.state.job.nodes, 1: lost}
+    driver.state = replace(driver.state, job=replace(driver.state.job, nodes=nodes))
+    driver.report(1, GroupState.RUNNING)
+    assert ("NodeReturned" in driver.said()) is returns
 
 
 def test_a_message_of_an_older_incarnation_changes_nothing(start):

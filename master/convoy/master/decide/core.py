@@ -74,6 +74,8 @@ def _take_in(draft: Draft, event: Event) -> bool:
     """Take in what the event says; return whether anything may follow from it."""
     match event:
         case AgentReported():
+            if nodes.is_stale(draft.state, event.rank, event.node_id, event.incarnation):
+                return False  # it was given up while the report was on its way
             news = faults.on_report(draft, event)
             fresh = speed.take_in(draft, event.windows) if draft.pulse(event.rank) else ()
             outcome.on_windows(draft, fresh)
