@@ -31,8 +31,9 @@ $(READY): pyproject.toml constraints.txt
 	@"$(PYTHON)" -c 'import ensurepip, venv' || { \
 	  echo "$(PYTHON) has no venv module: install it (Debian, Ubuntu: apt install python3-venv)"; exit 2; }
 	@echo "Installing Convoy and what it needs into $(VENV), by pip, at the versions of constraints.txt."
-	@echo "On Linux x86-64 PyPI's torch brings CUDA: about 2.7 GB to download, 4.7 GB on disk. A build for CPUs is a tenth"
-	@echo "of it; name where one is with PIP_EXTRA_INDEX_URL=... (PyTorch's own index) or PIP_FIND_LINKS=DIR."
+	@test -x $(BIN)/convoy || { \
+	  echo "On Linux x86-64 PyPI's torch brings CUDA: about 2.7 GB to download, 4.7 GB on disk. A build for CPUs is a tenth"; \
+	  echo "of it; name where one is with PIP_EXTRA_INDEX_URL=... (PyTorch's own index) or PIP_FIND_LINKS=DIR."; }
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[all]'
 	@touch $@
