@@ -19,7 +19,6 @@ from convoy.core.api.errors import (
     ConvoyError,
     DeadlineMissed,
     InvalidInput,
-    NotFound,
     StaleIncarnation,
     Unauthenticated,
     Unavailable,
@@ -139,6 +138,7 @@ class Session:
         Raises:
             DeadlineMissed: no world within the time; the message is what the master last said was missing.
             InvalidInput: the world that was given doesn't hold this node.
+            StaleIncarnation, Unauthenticated: this agent is refused for good.
         """
         until = time.monotonic() + timeout
         missing = ""
@@ -152,7 +152,9 @@ class Session:
                 return self._world(answer)
             except DeadlineMissed as error:
                 missing = str(error)
-            except (Unavailable, NotFound) as error:
+            except (StaleIncarnation, Unauthenticated, InvalidInput):
+                raise
+            except ConvoyError as error:  # away, an older master, or one in trouble: the next may be well
                 missing = str(error)
                 await asyncio.sleep(0.1)
         raise DeadlineMissed(missing or self.trouble)
@@ -183,7 +185,7 @@ class Session:
                 continue
             try:
                 await self._report_once()
-            except (NotFound, ConvoyError) as error:  # ``follow`` registers again; nothing was dropped
+            except ConvoyError as error:  # ``follow`` registers again; nothing was dropped
                 self.trouble = str(error)
                 await asyncio.sleep(0.1)
                 self.report_soon()
