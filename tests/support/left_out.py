@@ -48,9 +48,8 @@ class LeftOut:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
         yield  # after the failures: it is what a run ends with
         for marker, count in sorted(self.deselected.items()):
-            terminalreporter.write_line(
-                f"left out: {count} {marker or 'deselected'} tests; brought by: {_BRINGS.get(marker, 'make test')}"
-            )
+            what, brings = marker or "deselected", _BRINGS.get(marker, "make test")
+            terminalreporter.write_line(f"left out: {count} {what} tests; brought by: {brings}")
         for (marker, reason), count in sorted(self.skipped.items()):
             terminalreporter.write_line(f"left out: {count} skipped: {reason}; {_bring(marker)}")
         if not self.deselected and not self.skipped:
