@@ -295,9 +295,10 @@ def new_driver() -> Callable[..., Driver]:
         launcher: Launcher | None = None,
         max_restarts: int = 3,
         policy: Policy | None = None,
+        most_allowed: int | None = None,
         **fields: Any,
     ) -> Driver:
-        facts = Facts("job", "default", "uid", worker(**fields), mode, brain, pinned)
+        facts = Facts("job", "default", "uid", worker(**fields), mode, brain, pinned, most_allowed=most_allowed)
         return Driver(facts, policy or Policy(), launcher or Launcher(), max_restarts)
 
     return make

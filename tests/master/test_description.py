@@ -3,9 +3,12 @@ from __future__ import annotations
 import pytest
 
 from convoy.core.api.job import Container, ElasticJob
+from convoy.core.api.resources import Room
 from convoy.core.api.template import template_key
-from convoy.master import describe
-from convoy.master.capacity import measure
+from convoy.master import adviser, describe
+from convoy.master.capacity import Left, measure
+from convoy.master.decide.actions import AskBrain
+from convoy.master.decide.state import State
 from support.manifests import job
 
 
@@ -24,13 +27,28 @@ def test_the_template_is_the_same_whatever_the_folders_and_numbers():
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"container__resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}}, (2.0, True)),
-        ({"container__resources": {}, "container__env": [{"name": "OMP_NUM_THREADS", "value": "4"}]}, (4.0, False)),
-        ({"container__resources": {}}, (1.0, False)),
+        ({"container__resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}}, (Room(1.0), True)),
+        ({"container__resources": {"limits": {"cpu": "2", "memory": "1Gi"}}}, (Room(2.0, 1 << 30), True)),
+        (
+            {"container__resources": {}, "container__env": [{"name": "OMP_NUM_THREADS", "value": "4"}]},
+            (Room(4.0), False),
+        ),
+        ({"container__resources": {"requests": {"memory": "1Gi"}}}, (Room(1.0, 1 << 30), False)),
     ],
 )
-def test_the_cores_of_a_worker(changes, expected):
-    assert describe.worker_cores(ElasticJob.from_manifest(job(**changes))) == expected
+def test_what_a_worker_takes(changes, expected):
+    assert describe.worker(ElasticJob.from_manifest(job(**changes))) == expected
+
+
+def test_the_jobs_own_limits_bound_what_is_asked_of_the_brain():
+    resources = {"requests": {"cpu": "1500m"}}
+    made = ElasticJob.from_manifest(
+        job(spec__resourceLimits={"cpu": "4"}, worker__maxReplicas=4, container__resources=resources)
+    )
+    state = State(describe.facts(made, brain=True))
+    assert state.range() == (1, 2)
+    question = adviser.question(made, state, AskBrain("RUNNING", 1, 0.0, 0), Left(), 0.0)
+    assert (question.limits.min_workers, question.limits.max_workers) == (1, 2)
 
 
 def test_a_job_that_isnt_run_says_which_field_is_why():
@@ -54,9 +72,9 @@ def pod(name: str, cpu: str, *, at: str, of: str = "", role: str = "worker", nam
 def test_what_others_ask_for_is_not_there_and_what_the_job_has_is():
     pods = [pod("mine", "1", at="a", of="job"), pod("theirs", "3", at="a", of="other"), pod("w", "1", at="b")]
     found = measure([node("a", "4"), node("b", "2")], pods, "job", "default", stated=True)
-    assert (found.cpu, found.largest_cpu) == (2.0, 4.0)
-    assert found.fits(1.0, 0) == 2
-    assert found.fits(1.5, 0) == 0, "half a worker on each of two nodes is none"
+    assert (found.total.cores, found.largest.cores) == (2.0, 4.0)
+    assert found.fits(Room(1.0)) == 2
+    assert found.fits(Room(1.5)) == 0, "half a worker on each of two nodes is none"
 
 
 def test_one_machines_small_control_plane_costs_no_worker():
@@ -64,5 +82,8 @@ def test_one_machines_small_control_plane_costs_no_worker():
         pod("master", "100m", at="", of="job", role="dlrover-master"),
         pod("brain", "500m", at="", namespace="convoy-system"),
     ]
+    for one in pods:
+        one["metadata"]["annotations"] = {"convoy/nice": "5"}
     found = measure([node("local", "2")], pods, "job", "default", stated=True)
-    assert found.fits(1.0, 1 << 30) == 2
+    assert found.fits(Room(1.0, 1 << 30)) == 2
+    assert found.fits(Room(0.25, 1 << 30)) == 6, "their memory is held all the same"

@@ -99,7 +99,7 @@ def apply(driver, operation, number, *, faults):
         case "resize":
             driver.post(ManualPlanObserved(f"plan{number}", f"uid{number}-{len(driver.log)}", 1 + number % 4))
         case "brain":
-            advice = Advice("RUNNING", "r", "CHANGE", "FasterPays", "", 1 + number % 4, 100.0, 90.0, 110.0)
+            advice = Advice("r", "CHANGE", "FasterPays", "", 1 + number % 4, 100.0, 90.0, 110.0)
             driver.post(BrainAnswered(advice))
         case "operator away":
             driver.away = True

@@ -13,10 +13,8 @@ from convoy.master.decide.state import Advice, Facts
 CLUSTER = {"mode": OptimizeMode.CLUSTER, "brain": True, "min_replicas": 1, "max_replicas": 4}
 
 
-def advice(workers, decision="CHANGE", stage="RUNNING", predicted=180.0, lower=150.0, upper=210.0, **more):
-    return Advice(
-        stage, f"r{workers}", decision, "FasterPays", "more is faster", workers, predicted, lower, upper, **more
-    )
+def advice(workers, decision="CHANGE", predicted=180.0, lower=150.0, upper=210.0, **more):
+    return Advice(f"r{workers}", decision, "FasterPays", "more is faster", workers, predicted, lower, upper, **more)
 
 
 def questions(driver):
@@ -33,7 +31,7 @@ def grow(driver, *ranks):
 def test_an_absent_size_is_the_brains_to_decide(new_driver):
     driver = new_driver(**CLUSTER)
     assert [one.stage for one in questions(driver)] == ["START"]
-    driver.post(BrainAnswered(advice(3, stage="START")))
+    driver.post(BrainAnswered(advice(3)))
     assert driver.state.job.target == 3
     assert len(driver.created) == 3
 
@@ -145,18 +143,22 @@ def test_what_must_not_be_carried_out_is_said_and_left(start, change, reason):
     assert reason in driver.said()
 
 
-def test_the_size_changes_at_most_so_often_an_hour(start):
+def test_how_often_a_size_changes_is_the_brains_to_say(start):
     driver = start(replicas=1, **CLUSTER)
-    driver.state = replace(
-        driver.state, job=replace(driver.state.job, changes=tuple(driver.now - 60 * one for one in range(6)))
-    )
-    driver.windows(100, 3)
-    driver.post(BrainAnswered(advice(2)))
-    assert driver.state.job.target == 1
-    driver.now += 3500
-    driver.windows(100, 3)
-    driver.post(BrainAnswered(advice(2)))
-    assert driver.state.job.target == 2
+    began, before = driver.now, 1
+    for size in (2, 1) * 4:
+        driver.windows(100, 6)
+        driver.post(BrainAnswered(advice(size)))
+        assert driver.state.job.target == size
+        if size > before:
+            grow(driver, 1)
+        else:
+            driver.obey()
+            driver.obey()
+            driver.run()
+            driver.tick()
+        before = size
+    assert driver.now - began < 3600
 
 
 def test_nothing_is_planned_while_a_node_is_missing(start):
@@ -205,6 +207,31 @@ def test_a_plan_that_cant_be_is_refused_with_its_field(start, replicas):
     answer = next(action for action in driver.log if isinstance(action, AnswerManualPlan))
     assert not answer.accepted
     assert "replicas" in answer.message
+
+
+def test_what_the_jobs_own_limits_allow_bounds_everyone(start):
+    driver = start(replicas=1, most_allowed=3, **CLUSTER)
+    driver.windows(100, 3)
+    driver.post(BrainAnswered(advice(4)))
+    assert driver.state.job.target == 1
+    assert "OutOfRange" in driver.said()
+    driver.post(ManualPlanObserved("mine", "uid-1", 4))
+    answer = next(action for action in driver.log if isinstance(action, AnswerManualPlan))
+    assert not answer.accepted
+    assert "spec.resourceLimits" in answer.message
+    driver.post(ManualPlanObserved("mine", "uid-2", 3))
+    assert driver.state.job.target == 3
+
+
+def test_a_change_of_the_spec_is_followed_as_far_as_the_jobs_limits_allow(start):
+    from convoy.master.decide.events import JobObserved
+
+    driver = start(replicas=1, max_replicas=4, most_allowed=2)
+    spec = driver.facts.worker.model_copy(update={"replicas": 4})
+    driver.post(JobObserved(replace(driver.facts, worker=spec)))
+    driver.tick()
+    assert driver.state.job.target == 2
+    assert driver.state.job.cause.message.endswith("of which spec.resourceLimits allow 2")
 
 
 def test_a_change_whose_plan_fails_is_taken_back(start):

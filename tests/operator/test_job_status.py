@@ -174,7 +174,7 @@ def test_a_status_that_cannot_be_read_costs_its_fields_alone() -> None:
 def test_a_pod_that_fits_on_no_node_is_told() -> None:
     from datetime import UTC, datetime
 
-    from convoy.core.api.admission import Capacity
+    from convoy.core.api.resources import Capacity, Room
     from convoy.operator.job import decide
     from convoy.operator.observe import observe
 
@@ -184,7 +184,7 @@ def test_a_pod_that_fits_on_no_node_is_told() -> None:
     }
     world = World(job)
     world.settle()
-    seen, _ = observe(world.cluster, "default", "digits", Capacity(2, 1 << 33, 2, 1 << 33))
+    seen, _ = observe(world.cluster, "default", "digits", Capacity(Room(2, 1 << 33), Room(2, 1 << 33)))
     assert seen is not None
     world.executor.run(decide(seen, world.site, datetime.fromtimestamp(world.clock.now(), UTC)).actions)
     assert world.condition("Schedulable")["reason"] == "ExceedsNodes"

@@ -126,7 +126,7 @@ def submit(
       metadata.name                                 required
       spec.distributionStrategy                     AllreduceStrategy
       spec.optimizeMode                             manual | single-job | cluster
-      spec.resourceLimits                           what the whole job may hold, such as cpu: 8
+      spec.resourceLimits                           what the workers may request together, such as cpu: 8
       spec.replicaSpecs.worker.replicas             nodes at the start; absent: the Brain decides
       spec.replicaSpecs.worker.minReplicas          fewest nodes
       spec.replicaSpecs.worker.maxReplicas          most nodes

@@ -11,6 +11,7 @@ from convoy.core.api import admission
 from convoy.core.api.errors import AlreadyExists, InvalidManifest, NotFound, Unusable
 from convoy.core.api.job import ElasticJob, Phase
 from convoy.core.api.meta import Manifest
+from convoy.core.api.resources import Capacity
 from convoy.core.cluster.port import Cluster, Kind
 
 
@@ -63,7 +64,7 @@ def check(cluster: Cluster, given: Manifest) -> None:
         InvalidManifest: the field that is wrong, what it holds and what would do.
     """
     job = ElasticJob.from_manifest(given)
-    capacity = admission.Capacity.from_nodes(cluster.list(Kind.NODE).items)
+    capacity = Capacity.from_nodes(cluster.list(Kind.NODE).items)
     manifest.check_commands(job)
     admission.admit(job, capacity, script_exists=manifest.script_exists(job))
 

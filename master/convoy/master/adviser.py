@@ -10,7 +10,7 @@ from convoy.core.api.v1 import brain_pb2
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.master import convert, describe, status
 from convoy.master.brain import BrainClient
-from convoy.master.capacity import Capacity, measure
+from convoy.master.capacity import Left, measure
 from convoy.master.decide.actions import AskBrain
 from convoy.master.decide.events import BrainAnswered, BrainSilent
 from convoy.master.decide.state import State
@@ -20,38 +20,36 @@ async def ask(
     brain: BrainClient, cluster: Cluster, job: ElasticJob, state: State, action: AskBrain, horizon: float
 ) -> BrainAnswered | BrainSilent:
     """Ask, and return the answer as an event; ``horizon`` is seconds, 0 for the Brain's own."""
-    cores, _ = describe.worker_cores(job)
-    memory = describe.worker_memory(job)
+    worker, _ = describe.worker(job)
     try:
-        capacity = await asyncio.to_thread(_measure, cluster, job)
-        answer = await brain.ask(question(job, state, action, capacity, horizon))
+        left = await asyncio.to_thread(_measure, cluster, job)
+        answer = await brain.ask(question(job, state, action, left, horizon))
     except ConvoyError as error:
         return BrainSilent(action.stage, str(error))
-    return BrainAnswered(convert.to_advice(action.stage, answer), capacity.fits(cores, memory))
+    return BrainAnswered(convert.to_advice(answer), left.fits(worker))
 
 
 def question(
-    job: ElasticJob, state: State, action: AskBrain, capacity: Capacity, horizon: float
+    job: ElasticJob, state: State, action: AskBrain, left: Left, horizon: float
 ) -> brain_pb2.OptimizeRequest:
     """Return the question. Workers are nodes; the most is capped by what fits, never below what the job has."""
     fewest, most = state.range()
-    cores, _ = describe.worker_cores(job)
-    memory = describe.worker_memory(job)
-    if capacity.nodes:
-        most = max(min(most, capacity.fits(cores, memory)), action.workers, fewest)
+    worker, _ = describe.worker(job)
+    if left.nodes:
+        most = max(min(most, left.fits(worker)), action.workers, fewest)
     start = action.stage == "START"
     return brain_pb2.OptimizeRequest(
         job=describe.description(job, status.training_state(state)),
         stage=brain_pb2.OptimizeRequest.START if start else brain_pb2.OptimizeRequest.RUNNING,
-        current=brain_pb2.Allotment(workers=action.workers, worker_cpu=cores, worker_memory=memory),
+        current=brain_pb2.Allotment(workers=action.workers, worker_cpu=worker.cores, worker_memory=worker.memory),
         limits=brain_pb2.Limits(
             min_workers=fewest,
             max_workers=most,
             node_unit=state.unit,
-            free_cpu=capacity.cpu,
-            free_memory=capacity.memory,
-            largest_node_cpu=capacity.largest_cpu,
-            largest_node_memory=capacity.largest_memory,
+            free_cpu=left.total.cores,
+            free_memory=left.total.memory,
+            largest_node_cpu=left.largest.cores,
+            largest_node_memory=left.largest.memory,
             global_batch=action.global_batch,
         ),
         horizon_seconds=horizon,
@@ -59,8 +57,8 @@ def question(
     )
 
 
-def _measure(cluster: Cluster, job: ElasticJob) -> Capacity:
+def _measure(cluster: Cluster, job: ElasticJob) -> Left:
     nodes = cluster.list(Kind.NODE, "").items
     pods = cluster.list(Kind.POD, None).items
-    _, stated = describe.worker_cores(job)
+    _, stated = describe.worker(job)
     return measure(nodes, pods, job.metadata.name, job.metadata.namespace, stated=stated)

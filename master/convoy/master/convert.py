@@ -58,10 +58,9 @@ def to_event(action: Explain, now: float) -> metrics_pb2.JobEvent:
     )
 
 
-def to_advice(stage: str, answer: brain_pb2.Recommendation) -> Advice:
+def to_advice(answer: brain_pb2.Recommendation) -> Advice:
     """Return the Brain's answer; an interval that isn't known is 0."""
     return Advice(
-        stage=stage,
         id=answer.id,
         decision=brain_pb2.Recommendation.Decision.Name(answer.decision),
         reason=answer.reason or "NoReasonGiven",

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from convoy.core.api import names
+from convoy.core.api import admission, names, resources
+from convoy.core.api.errors import InvalidManifest
 from convoy.core.api.job import ElasticJob, Strategy
+from convoy.core.api.resources import Room
 from convoy.core.api.template import template_key
 from convoy.core.api.v1 import brain_pb2
 from convoy.master.decide.state import Facts
 
-_NOT_YET = tuple(role for role in names.NODE_ROLES if role != names.WORKER)
 _LABEL_USER = "user"
 
 
 def facts(job: ElasticJob, *, brain: bool) -> Facts:
     """Return what decisions go by; ``brain``: whether one is configured."""
     metadata = job.metadata
-    others = [role for role, spec in job.spec.replica_specs.items() if role in _NOT_YET and (spec.replicas or 0) > 0]
-    refusal = ""
-    if job.spec.distribution_strategy is not Strategy.ALLREDUCE:
-        refusal = (
-            f"distributionStrategy {job.spec.distribution_strategy.value}: only {Strategy.ALLREDUCE.value} is run"
-        )
-    elif others:
-        refusal = f"replicaSpecs.{others[0]}: only the role {names.WORKER} is run"
+    try:
+        admission.check_supported(job)
+        refusal = ""
+    except InvalidManifest as error:
+        refusal = str(error)
     return Facts(
         name=metadata.name,
         namespace=metadata.namespace,
@@ -32,6 +30,7 @@ def facts(job: ElasticJob, *, brain: bool) -> Facts:
         brain=brain,
         pinned=metadata.annotations.get(names.ANNOTATION_PIN, "").lower() == "true",
         refusal=refusal,
+        most_allowed=admission.workers_allowed(job),
     )
 
 
@@ -51,16 +50,12 @@ def description(job: ElasticJob, state: str) -> brain_pb2.JobDescription:
     )
 
 
-def worker_cores(job: ElasticJob) -> tuple[float, bool]:
-    """Return the cores of one worker node, and whether the user states them: else by OMP_NUM_THREADS, else 1."""
-    main = job.spec.replica_specs[names.WORKER].template.main()
-    stated = main.resources.cores()
-    if stated:
-        return stated, True
-    threads = next((one.value for one in main.env if one.name == "OMP_NUM_THREADS"), None) or "1"
-    return (float(threads) if threads.isascii() and threads.isdigit() and int(threads) else 1.0), False
-
-
-def worker_memory(job: ElasticJob) -> int:
-    """Return the bytes of one worker node, 0 where the user states none."""
-    return job.spec.replica_specs[names.WORKER].template.main().resources.memory() or 0
+def worker(job: ElasticJob) -> tuple[Room, bool]:
+    """Return what one worker node takes, and whether the user states its cores: else by OMP_NUM_THREADS, else 1."""
+    template = job.spec.replica_specs[names.WORKER].template
+    asked = resources.requested(template.spec.to_json())
+    if asked.cores:
+        return asked, True
+    threads = next((one.value for one in template.main().env if one.name == "OMP_NUM_THREADS"), None) or "1"
+    cores = float(threads) if threads.isascii() and threads.isdigit() and int(threads) else 1.0
+    return Room(cores, asked.memory), False

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from convoy.core.api import admission, names
+from convoy.core.api import names
 from convoy.core.api.errors import ConvoyError
 from convoy.core.api.meta import Manifest
+from convoy.core.api.resources import Capacity
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.core.process import logs
 from convoy.core.process.clock import Clock
@@ -120,14 +121,14 @@ class _Nodes:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._read_at: float | None = None
-        self._capacity: admission.Capacity | None = None
+        self._capacity: Capacity | None = None
 
-    def capacity(self) -> admission.Capacity | None:
+    def capacity(self) -> Capacity | None:
         with self._lock:
             now = self._clock.monotonic()
             if self._read_at is None or now - self._read_at > self._seconds:
                 nodes: Iterable[Manifest] = self._cluster.list(Kind.NODE).items
-                self._capacity = admission.Capacity.from_nodes(nodes)
+                self._capacity = Capacity.from_nodes(nodes)
                 self._read_at = now
             return self._capacity
 

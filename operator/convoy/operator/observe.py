@@ -18,6 +18,7 @@ from convoy.core.api.job import ElasticJob, JobStatus
 from convoy.core.api.meta import Manifest, ObjectMeta, validate
 from convoy.core.api.plan import PlanPhase, ScalePlan
 from convoy.core.api.pod import Pod
+from convoy.core.api.resources import Capacity
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.operator.settings import BRAIN_TOKEN_SECRET, SYSTEM_NAMESPACE
 
@@ -75,7 +76,7 @@ class Observed:
     service: Manifest | None = None
     secret: SecretView | None = None
     plans: Sequence[PlanView] = ()
-    capacity: admission.Capacity | None = None
+    capacity: Capacity | None = None
     taken: frozenset[str] = field(default_factory=frozenset)
 
     @property
@@ -90,7 +91,7 @@ class Observed:
 
 
 def observe(
-    cluster: Cluster, namespace: str, name: str, capacity: admission.Capacity | None = None
+    cluster: Cluster, namespace: str, name: str, capacity: Capacity | None = None
 ) -> tuple[Observed | None, list[PlanView]]:
     """Read a job and what belongs to it; None for a job that is gone, with the plans that name it all the same."""
     plans = _plans(cluster, namespace, name)

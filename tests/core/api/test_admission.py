@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from convoy.core.api.admission import Capacity, admit
+from convoy.core.api.admission import admit, workers_allowed
 from convoy.core.api.errors import InvalidManifest
 from convoy.core.api.job import ElasticJob
+from convoy.core.api.resources import Capacity, Room
 
-SMALL = Capacity(largest_cores=2, largest_memory=8 << 30, total_cores=4, total_memory=12 << 30)
+SMALL = Capacity(largest=Room(2, 8 << 30), total=Room(4, 12 << 30))
 
 
 def job(name: str = "digits", *, cpu: Any = None, memory: str | None = None, **worker: Any) -> ElasticJob:
@@ -90,6 +91,43 @@ def test_parameter_servers_are_refused_for_now() -> None:
     assert said.startswith("spec.distributionStrategy: ParameterServerStrategy is not carried out by this version")
 
 
+def test_another_role_with_nodes_is_refused() -> None:
+    one = job()
+    one.spec.replica_specs["evaluator"] = one.spec.replica_specs["worker"].model_copy(update={"replicas": 2})
+    assert refusal(one).startswith("spec.replicaSpecs.evaluator: 2 nodes of a role that this version doesn't run")
+    one.spec.replica_specs["evaluator"].replicas = 0
+    admit(one, SMALL)
+
+
+def limited(one: ElasticJob, **limits: str) -> ElasticJob:
+    one.spec.resource_limits = limits
+    return one
+
+
+def test_the_fewest_workers_must_fit_into_the_jobs_own_limits() -> None:
+    one = limited(job(cpu="1500m", memory="1Gi", replicas=4, minReplicas=2, maxReplicas=4), cpu="3", memory="9Gi")
+    admit(one, SMALL)
+    assert workers_allowed(one) == 2
+    assert workers_allowed(limited(one, memory="3500Mi")) == 3
+    assert refusal(limited(one, cpu="2")) == (
+        "spec.resourceLimits.cpu: 2, but the fewest workers (2 of 1.5) need 3; allow that much, or ask for fewer "
+        "workers or for less"
+    )
+    assert refusal(limited(one, memory="1Gi")).startswith(
+        "spec.resourceLimits.memory: 1Gi, but the fewest workers (2 of 1024 MiB) need 2048 MiB; allow"
+    )
+
+
+def test_limits_that_nothing_can_be_held_to_are_refused() -> None:
+    assert refusal(limited(job(cpu="1"), gpu="4")) == (
+        "spec.resourceLimits.gpu: can't be limited by this version; use cpu or memory"
+    )
+    assert refusal(limited(job(memory="1Gi"), cpu="4")).startswith(
+        "spec.resourceLimits.cpu: 4 can't be held: the workers request no cpu; add resources.requests.cpu"
+    )
+    assert workers_allowed(job(cpu="1")) is None
+
+
 @pytest.mark.parametrize(
     ("command", "place"),
     [
@@ -118,5 +156,5 @@ def test_nodes_that_say_nothing_are_passed_over() -> None:
         {},
         {"status": {"capacity": {"cpu": "much"}}},
     ]
-    assert Capacity.from_nodes(nodes) == Capacity(3.5, 16 << 30, 5.5, 24 << 30)
+    assert Capacity.from_nodes(nodes) == Capacity(Room(3.5, 16 << 30), Room(5.5, 24 << 30))
     assert Capacity.from_nodes([{}]) is None

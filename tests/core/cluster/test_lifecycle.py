@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convoy.core.api import resources
+from convoy.core.api.resources import Room
 from convoy.core.cluster.local import lifecycle, podstatus
-from convoy.core.cluster.local.lifecycle import Room, Seen, ShimState, Step, decide
+from convoy.core.cluster.local.lifecycle import Seen, ShimState, Step, decide
 
 NOW = "2026-01-01T00:00:00.000000Z"
 LATER = "2026-01-01T00:00:40.000000Z"
@@ -155,4 +157,5 @@ def test_pods_on_the_node_hold_their_requests_until_they_are_over() -> None:
 def test_a_pod_that_yields_the_cpu_holds_none() -> None:
     master = pod(requests={"cpu": "100m", "memory": "1Gi"})
     master["metadata"]["annotations"] = {"convoy/nice": "5"}
-    assert lifecycle.requested(master) == Room(0.0, 2**30)
+    assert resources.held(master) == Room(0.0, 2**30)
+    assert resources.requested(master["spec"]) == Room(0.1, 2**30)

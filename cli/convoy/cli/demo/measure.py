@@ -9,8 +9,8 @@ from pathlib import Path
 from convoy.cli import local
 from convoy.cli.demo import watch
 from convoy.cli.demo.scenario import Scenario
-from convoy.core.api.admission import Capacity
 from convoy.core.api.meta import Manifest
+from convoy.core.api.resources import Capacity
 from convoy.core.cluster.port import Kind
 
 
@@ -19,7 +19,7 @@ def measure_sizes(run: Scenario) -> None:
     _end_brain(run)
     worker = run.example["spec"]["replicaSpecs"]["worker"]
     capacity = Capacity.from_nodes(run.stage.cluster.list(Kind.NODE).items)
-    most = min(worker["maxReplicas"], int(capacity.total_cores) if capacity else 1)
+    most = min(worker["maxReplicas"], int(capacity.total.cores) if capacity else 1)
     for size in range(1, most + 1):
         _measure(run, size)
 

@@ -7,44 +7,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from convoy.core.api import names, quantity
-from convoy.core.api.errors import InvalidManifest, InvalidQuantity
+from convoy.core.api import names, quantity, resources
+from convoy.core.api.errors import InvalidManifest
 from convoy.core.api.job import Container, ElasticJob, Range, ReplicaSpec, Strategy
-from convoy.core.api.meta import Manifest
+from convoy.core.api.resources import Capacity, Room
 
 LONGEST_LABEL = 63
 """Characters of a label's value, of a service's name, and of a host name."""
+LIMITED = ("cpu", "memory")
+"""Resources that ``spec.resourceLimits`` may name."""
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 _SCRIPT = re.compile(r"^[\w./+@-]+\.py$")
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What the nodes have for pods: cores and bytes, of the largest node and of all together."""
-
-    largest_cores: float
-    largest_memory: int
-    total_cores: float
-    total_memory: int
-
-    @classmethod
-    def from_nodes(cls, nodes: Iterable[Manifest]) -> Capacity | None:
-        """Add up Nodes' allocatable resources; None where no node says anything."""
-        cores, memory = [], []
-        for node in nodes:
-            status: dict[str, Any] = node.get("status") or {}
-            held = {**(status.get("capacity") or {}), **(status.get("allocatable") or {})}
-            try:
-                one = quantity.cores(held["cpu"]), quantity.count(held["memory"])
-            except (KeyError, InvalidQuantity):
-                continue
-            cores.append(one[0])
-            memory.append(one[1])
-        return cls(max(cores), max(memory), sum(cores), sum(memory)) if cores else None
 
 
 def admit(
@@ -63,6 +38,7 @@ def admit(
     """
     check_supported(job)
     check_name(job)
+    check_limits(job)
     if capacity is not None:
         check_capacity(job, capacity)
     if script_exists is not None:
@@ -80,6 +56,17 @@ def check_supported(job: ElasticJob) -> None:
             "spec.distributionStrategy",
             f"{job.spec.distribution_strategy} is not carried out by this version; use {Strategy.ALLREDUCE}",
         )
+    for role, spec in job.spec.replica_specs.items():
+        if role in names.NODE_ROLES and role != names.WORKER and spec.replicas:
+            raise InvalidManifest(
+                f"spec.replicaSpecs.{role}",
+                f"{spec.replicas} nodes of a role that this version doesn't run; use the role {names.WORKER} alone",
+            )
+    for resource in job.spec.resource_limits or ():
+        if resource not in LIMITED:
+            raise InvalidManifest(
+                f"spec.resourceLimits.{resource}", f"can't be limited by this version; use {' or '.join(LIMITED)}"
+            )
 
 
 def check_name(job: ElasticJob) -> None:
@@ -106,6 +93,46 @@ def check_name(job: ElasticJob) -> None:
         )
 
 
+def check_limits(job: ElasticJob) -> None:
+    """Refuse a smallest size that ``spec.resourceLimits`` doesn't allow, and limits on what no worker states.
+
+    Raises:
+        InvalidManifest: at the limit.
+    """
+    spec = job.spec.replica_specs[names.WORKER]
+    one = resources.requested(spec.template.spec.to_json())
+    fewest = spec.range(_launcher_range(spec.template.main())).fewest
+    for resource, text in (job.spec.resource_limits or {}).items():
+        path = f"spec.resourceLimits.{resource}"
+        each, limit, shown = (
+            (one.cores, quantity.cores(text), _number)
+            if resource == "cpu"
+            else (one.memory, quantity.count(text), _mebibytes)
+        )
+        if not each:
+            raise InvalidManifest(
+                path, f"{text} can't be held: the workers request no {resource}; add resources.requests.{resource}"
+            )
+        if fewest * each > limit:
+            raise InvalidManifest(
+                path,
+                f"{text}, but the fewest workers ({fewest} of {shown(each)}) need {shown(fewest * each)}; allow that "
+                "much, or ask for fewer workers or for less",
+            )
+
+
+def workers_allowed(job: ElasticJob) -> int | None:
+    """Return how many workers ``spec.resourceLimits`` allows, by what each requests; None where it bounds nothing."""
+    limits = job.spec.resource_limits or {}
+    one = resources.requested(job.spec.replica_specs[names.WORKER].template.spec.to_json())
+    bounds = []
+    if "cpu" in limits and one.cores:
+        bounds.append(Room(cores=quantity.cores(limits["cpu"])).fits(Room(cores=one.cores)))
+    if "memory" in limits and one.memory:
+        bounds.append(Room(memory=quantity.count(limits["memory"])).fits(Room(memory=one.memory)))
+    return min(bounds, default=None)
+
+
 def check_capacity(job: ElasticJob, capacity: Capacity) -> None:
     """Refuse a node that is larger than any there is, and a smallest size that doesn't fit in all of them.
 
@@ -115,45 +142,44 @@ def check_capacity(job: ElasticJob, capacity: Capacity) -> None:
     for role, spec in job.spec.replica_specs.items():
         path = f"spec.replicaSpecs.{role}"
         for index, container in enumerate(spec.template.spec.containers):
-            _check_container(container, f"{path}.template.spec.containers[{index}].resources", capacity)
+            _check_container(container, f"{path}.template.spec.containers[{index}].resources", capacity.largest)
         if role in names.NODE_ROLES:
-            _check_fewest(spec, path, capacity)
+            _check_fewest(spec, path, capacity.total)
 
 
-def _check_container(container: Container, path: str, capacity: Capacity) -> None:
-    place, cpu = _asked(container, "cpu")
-    if cpu is not None and (asked := quantity.cores(cpu)) > capacity.largest_cores:
-        largest = _number(capacity.largest_cores)
+def _check_container(container: Container, path: str, largest: Room) -> None:
+    place, cpu = resources.asked(container.resources.to_json(), "cpu")
+    if cpu is not None and (cores := quantity.cores(cpu)) > largest.cores:
+        most = _number(largest.cores)
         raise InvalidManifest(
             f"{path}.{place}.cpu",
-            f"{_number(asked)} cores, but the largest node has {largest}; ask for {largest} or less",
+            f"{_number(cores)} cores, but the largest node has {most}; ask for {most} or less",
         )
-    place, memory = _asked(container, "memory")
-    if memory is not None and (size := quantity.count(memory)) > capacity.largest_memory:
-        mebibytes = capacity.largest_memory >> 20
+    place, memory = resources.asked(container.resources.to_json(), "memory")
+    if memory is not None and (size := quantity.count(memory)) > largest.memory:
+        mebibytes = largest.memory >> 20
         raise InvalidManifest(
             f"{path}.{place}.memory",
             f"{memory} ({size >> 20} MiB), but the largest node has {mebibytes} MiB; ask for {mebibytes}Mi or less",
         )
 
 
-def _check_fewest(spec: ReplicaSpec, path: str, capacity: Capacity) -> None:
-    containers = spec.template.spec.containers
-    cores = sum(quantity.cores(_asked(one, "cpu")[1] or 0) for one in containers)
-    memory = sum(quantity.count(_asked(one, "memory")[1] or 0) for one in containers)
+def _check_fewest(spec: ReplicaSpec, path: str, total: Room) -> None:
+    one = resources.requested(spec.template.spec.to_json())
     fewest = spec.range(_launcher_range(spec.template.main())).fewest
     place = "minReplicas" if spec.min_replicas is not None else "replicas"
-    if cores and fewest * cores > capacity.total_cores:
+    if one.cores and fewest * one.cores > total.cores:
         raise InvalidManifest(
             f"{path}.{place}",
-            f"{fewest} pods of {_number(cores)} cores need {_number(fewest * cores)}, but all nodes together have "
-            f"{_number(capacity.total_cores)}; ask for {int(capacity.total_cores // cores)} or fewer, or fewer cores",
+            f"{fewest} pods of {_number(one.cores)} cores need {_number(fewest * one.cores)}, but all nodes together "
+            f"have {_number(total.cores)}; ask for {int(total.cores // one.cores)} or fewer, or fewer cores",
         )
-    if memory and fewest * memory > capacity.total_memory:
+    if one.memory and fewest * one.memory > total.memory:
         raise InvalidManifest(
             f"{path}.{place}",
-            f"{fewest} pods of {memory >> 20} MiB need {fewest * memory >> 20} MiB, but all nodes together have "
-            f"{capacity.total_memory >> 20} MiB; ask for {capacity.total_memory // memory} or fewer, or less memory",
+            f"{fewest} pods of {_mebibytes(one.memory)} need {_mebibytes(fewest * one.memory)}, but all nodes "
+            f"together have {_mebibytes(total.memory)}; ask for {total.memory // one.memory} or fewer, or less "
+            "memory",
         )
 
 
@@ -204,13 +230,9 @@ def _launcher_range(container: Container) -> Range | None:
     return None
 
 
-def _asked(container: Container, resource: str) -> tuple[str, str | None]:
-    """Return where a container asks for a resource and how much: its request, else its limit, as Kubernetes does."""
-    resources = container.resources
-    if resource in resources.requests:
-        return "requests", resources.requests[resource]
-    return "limits", resources.limits.get(resource)
-
-
 def _number(value: float) -> str:
     return f"{value:g}"
+
+
+def _mebibytes(value: float) -> str:
+    return f"{int(value) >> 20} MiB"

@@ -68,16 +68,6 @@ class ResourceRequirements(OpenModel):
     requests: dict[str, Quantity] = Field(default_factory=dict)
     limits: dict[str, Quantity] = Field(default_factory=dict)
 
-    def cores(self) -> float | None:
-        """Return the CPU allotted (the limit, else the request); None where the user said nothing."""
-        value = self.limits.get("cpu", self.requests.get("cpu"))
-        return None if value is None else quantity.cores(value)
-
-    def memory(self) -> int | None:
-        """Return the bytes allotted; None where the user said nothing."""
-        value = self.limits.get("memory", self.requests.get("memory"))
-        return None if value is None else quantity.count(value)
-
 
 class EnvVar(OpenModel):
     """One environment variable of a container."""
@@ -170,7 +160,9 @@ class JobSpec(Model):
     distribution_strategy: Strategy
     optimize_mode: OptimizeMode | None = None
     brain_service: str | None = Field(default=None, description="host:port of the Brain; absent: the operator's.")
-    resource_limits: dict[str, Quantity] | None = Field(default=None, description="What the whole job may hold.")
+    resource_limits: dict[str, Quantity] | None = Field(
+        default=None, description="What the job's workers may request together: cpu, memory."
+    )
     replica_specs: dict[str, ReplicaSpec] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -30,7 +30,6 @@ class Policy:
         windows_to_close: windows after which a change that did no harm is no longer watched.
         worse_by: part of the earlier speed that must be lost for a change to count as worse.
         rejected_for: how long a size that was rolled back is remembered.
-        changes_per_hour: most automatic changes within an hour.
         trial_deadline: a change that didn't come about for so long is taken back.
         plan_backoff_most: longest pause after plans that failed.
     """
@@ -57,6 +56,5 @@ class Policy:
     windows_to_close: int = 5
     worse_by: float = 0.03
     rejected_for: float = 3600.0
-    changes_per_hour: int = 6
     trial_deadline: float = 300.0
     plan_backoff_most: float = 30.0

@@ -1,7 +1,7 @@
 """How large the job should be: when to ask the Brain, what to make of its answers and of people's plans.
 
-Whether a change pays is the Brain's to judge; the master carries out what differs from the present size, while
-nothing else is under way, at most so often an hour, and never a size that was rolled back.
+Whether a change pays, and how many an hour a job may see, is the Brain's to judge; the master carries out what
+differs from the present size, while nothing else is under way, and never a size that was rolled back lately.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import BrainAnswered, BrainSilent, JobObserved, ManualPlanObserved
 from convoy.master.decide.state import Advice, Cause, NodeStatus, Trial
 
-_HOUR = 3600.0
 _REMEMBERED_PLANS = 32
 
 
@@ -25,7 +24,7 @@ def advance(draft: Draft) -> None:
     if draft.job.verdict is not None:
         return
     if draft.state.facts.refusal:
-        draft.finish(False, "NotSupported", f"{draft.state.facts.refusal} by this version; correct the job's spec")
+        draft.finish(False, "NotSupported", f"{draft.state.facts.refusal}; correct the job's spec")
         return
     if draft.job.target == 0:
         _start(draft)
@@ -128,7 +127,7 @@ def on_answer(draft: Draft, event: BrainAnswered) -> None:
     """The Brain's answer: carried out if it is a change that may be, noted in any case."""
     advice = event.advice
     said = draft.live.advice
-    draft.set_live(asking="", advice=advice, capacity=event.capacity)
+    draft.set_live(asking="", advice=advice)
     if said is None or (said.decision, said.reason, said.workers) != (advice.decision, advice.reason, advice.workers):
         draft.say(
             advice.reason,
@@ -157,7 +156,6 @@ def on_answer(draft: Draft, event: BrainAnswered) -> None:
     draft.set_live(obstacle="")
     if advice.decision == "CHANGE":
         draft.set_live(ask_after=draft.now + draft.policy.ask_slowly)
-    draft.set_job(changes=(*_recent_changes(draft), draft.now))
     set_target(draft, advice.workers, _cause(advice), reversible=True)
 
 
@@ -192,6 +190,9 @@ def _problem(draft: Draft, replicas: int) -> str:
         return f"{where}: {replicas} is more than the job's maxReplicas {worker.max_replicas}"
     if worker.min_replicas is not None and replicas < worker.min_replicas:
         return f"{where}: {replicas} is less than the job's minReplicas {worker.min_replicas}"
+    allowed = draft.state.facts.most_allowed
+    if allowed is not None and replicas > allowed:
+        return f"{where}: {replicas} is more than the {allowed} that the job's spec.resourceLimits allow"
     return ""
 
 
@@ -201,9 +202,12 @@ def _follow_spec(draft: Draft) -> None:
     if not wanted or wanted == draft.job.asked_replicas or not _is_free(draft):
         return
     draft.set_job(asked_replicas=wanted)
+    message = f"spec.replicaSpecs.worker.replicas is now {wanted}"
+    allowed = draft.state.facts.most_allowed
+    if allowed is not None and wanted > allowed:
+        wanted, message = max(1, allowed), f"{message}, of which spec.resourceLimits allow {allowed}"
     if wanted != draft.job.target:
-        cause = Cause("ReplicasChanged", f"spec.replicaSpecs.worker.replicas is now {wanted}")
-        set_target(draft, wanted, cause, reversible=False)
+        set_target(draft, wanted, Cause("ReplicasChanged", message), reversible=False)
 
 
 def _start(draft: Draft) -> None:
@@ -248,8 +252,6 @@ def _obstacle(draft: Draft, advice: Advice, capacity: int) -> tuple[str, str] | 
         return "NotAMultiple", what + f"its world is a multiple of {draft.state.unit}"
     if draft.job.rejected.get(advice.workers, 0.0) > draft.now:
         return "RolledBackBefore", what + "that size was rolled back within the last hour"
-    if len(_recent_changes(draft)) >= draft.policy.changes_per_hour:
-        return "TooManyChanges", what + f"the size changed {draft.policy.changes_per_hour} times within an hour"
     return None
 
 
@@ -257,10 +259,6 @@ def _is_free(draft: Draft) -> bool:
     """Whether the target may change: no plan is under way and nobody is leaving."""
     nodes = draft.job.nodes.values()
     return draft.job.plan is None and not any(node.status is NodeStatus.LEAVING for node in nodes)
-
-
-def _recent_changes(draft: Draft) -> tuple[float, ...]:
-    return tuple(time for time in draft.job.changes if draft.now - time < _HOUR)
 
 
 def _cause(advice: Advice) -> Cause:

@@ -200,7 +200,6 @@ class JobState:
     launcher: Launcher | None = None
     trial: Trial | None = None
     rejected: dict[int, float] = field(default_factory=dict)  # sizes that were rolled back, and until when they count
-    changes: tuple[float, ...] = ()  # times of automatic changes within the last hour
     manual_plans: tuple[str, ...] = ()  # uids of people's plans that were answered, the last few
     restarts: int = 0
     relaunches: int = 0
@@ -267,9 +266,8 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the Brain last said, and to which question."""
+    """What the Brain last said."""
 
-    stage: str  # START | RUNNING
     id: str
     decision: str  # UNDEFINED | KEEP | CHANGE | EXPLORE
     reason: str
@@ -293,7 +291,6 @@ class Live:
     windows: tuple[Window, ...] = ()  # the last ones, in order
     step: int = -1
     step_at: float = 0.0
-    capacity: int = 0  # most nodes that fit into the cluster; 0: not known
     asking: str = ""  # the stage of the question that is open
     asked_at: float = 0.0
     ask_after: float = 0.0
@@ -315,6 +312,7 @@ class Facts:
     brain: bool = False  # one is configured
     pinned: bool = False
     refusal: str = ""  # why this job can't be run at all
+    most_allowed: int | None = None  # workers that spec.resourceLimits allows
 
     @property
     def automatic(self) -> bool:
@@ -342,6 +340,8 @@ class State:
         launcher = self.job.launcher
         told = Range(launcher.min_nodes, launcher.max_nodes) if launcher and launcher.min_nodes else None
         fewest, most = self.facts.worker.range(told)
+        if self.facts.most_allowed is not None:
+            fewest, most = min(fewest, self.facts.most_allowed), min(most, self.facts.most_allowed)
         if self.job.target:
             fewest, most = min(fewest, self.job.target), max(most, self.job.target)
         return Range(max(fewest, 1), max(most, 1))

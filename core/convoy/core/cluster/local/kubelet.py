@@ -21,12 +21,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from convoy.core.api import quantity
+from convoy.core.api import resources
 from convoy.core.api.errors import ConvoyError, Unusable
 from convoy.core.api.meta import Manifest
+from convoy.core.api.resources import Room
 from convoy.core.cluster.local import lifecycle, podstatus, processes
 from convoy.core.cluster.local.adapter import LocalCluster
-from convoy.core.cluster.local.lifecycle import Room, Seen, ShimState, Step
+from convoy.core.cluster.local.lifecycle import Seen, ShimState, Step
 from convoy.core.cluster.local.logfiles import read as read_log
 from convoy.core.cluster.port import Kind
 from convoy.core.process import logs
@@ -62,7 +63,7 @@ class LocalKubelet:
         self._lock = ProcessLock(cluster.layout.kubelet_lock)
         self._tracked: dict[str, _Tracked] = {}
         self._parsed: dict[str, tuple[int, Manifest]] = {}
-        self._node = Room(0.0, 0)
+        self._node = Room()
         self._wake = -1
         self._wake_guard = threading.Lock()
         self._poll = select.poll()
@@ -82,8 +83,7 @@ class LocalKubelet:
                 "stop it, or choose another state directory",
                 reason="OperatorRunning",
             )
-        allocatable = self._cluster.register_node()["status"]["allocatable"]
-        self._node = Room(quantity.cores(allocatable["cpu"]), quantity.count(allocatable["memory"]))
+        self._node = resources.allocatable(self._cluster.register_node()) or Room()
         self._wake = os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll.register(self._wake, select.POLLIN)
         self._unlisten = self._cluster.signal.listen(self._wake_up)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from convoy.core.api import names, quantity
+from convoy.core.api import quantity, resources
 from convoy.core.api.errors import InvalidQuantity
+from convoy.core.api.resources import Room
 from convoy.core.cluster.local import podstatus
 
 Manifest = dict[str, Any]
@@ -112,48 +113,18 @@ def ran_for(pod: Manifest) -> float:
     return (podstatus.moment(ended["finishedAt"]) - podstatus.moment(ended["startedAt"])).total_seconds()
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """CPU cores and bytes of memory."""
-
-    cores: float
-    memory: int
-
-    def minus(self, other: Room) -> Room:
-        """Return what is left."""
-        return Room(self.cores - other.cores, self.memory - other.memory)
-
-
-def requested(pod: Manifest) -> Room:
-    """Return what a pod's containers request together; a limit without a request counts as one, as in Kubernetes.
-
-    A pod that yields the CPU (``convoy/nice``) runs in what the others leave, so it holds no cores.
-
-    Raises:
-        InvalidQuantity: a request can't be read.
-    """
-    cores, memory = 0.0, 0
-    for container in pod["spec"].get("containers") or []:
-        resources = container.get("resources") or {}
-        wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-        cores += quantity.cores(wanted.get("cpu", 0))
-        memory += quantity.count(wanted.get("memory", 0))
-    yields = names.ANNOTATION_NICE in (pod["metadata"].get("annotations") or {})
-    return Room(0.0 if yields else cores, memory)
-
-
 def free(allocatable: Room, pods: Iterable[Manifest]) -> Room:
     """Return what the pods that are on the node, and not over, leave of it."""
     for pod in pods:
         if pod["spec"].get("nodeName") and not podstatus.is_over(pod):
-            allocatable = allocatable.minus(requested(pod))
+            allocatable = allocatable.minus(resources.held(pod))
     return allocatable
 
 
 def refusal(pod: Manifest, left: Room, node: Room) -> str:
     """Return why the node can't take the pod; empty where it can."""
     try:
-        wanted = requested(pod)
+        wanted = resources.held(pod)
     except InvalidQuantity as error:
         return f"0/1 nodes are available: {error}"
     short = []
