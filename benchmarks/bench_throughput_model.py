@@ -1,7 +1,7 @@
 """How right and how quick the throughput model is, beside two published fits, in the same run.
 
-    python benchmarks/bench_throughput_model.py                       # $CONVOY_DATA, ../shared/data, or the shipped
-    history python benchmarks/bench_throughput_model.py --data DIR --seeds 10
+    python benchmarks/bench_throughput_model.py                        # $CONVOY_DATA, else the shipped history
+    python benchmarks/bench_throughput_model.py --data DIR --seeds 10
 
 Accuracy: a job is seen at k random configurations, and predicted at all others; models that use history never saw a
 job of the same model (on the shipped history, where all models are alike: of the same job). Printed are medians over
@@ -33,10 +33,10 @@ Array = NDArray[np.float64]
 
 
 def data_folder() -> Path | None:
-    """Return the folder of public data sets, if any: $CONVOY_DATA, else ../shared/data beside the checkout."""
+    """Return the folder of public data sets, if $CONVOY_DATA names one that holds sia_allreduce."""
     named = os.environ.get("CONVOY_DATA")
-    folder = Path(named) if named else ROOT.parent / "shared" / "data"
-    return folder if (folder / "sia_allreduce" / "sia_throughput.csv").is_file() else None
+    folder = Path(named) if named else None
+    return folder if folder and (folder / "sia_allreduce" / "sia_throughput.csv").is_file() else None
 
 
 def sia_jobs(folder: Path) -> pd.DataFrame:

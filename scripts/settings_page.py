@@ -10,7 +10,7 @@ import importlib
 import inspect
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
@@ -83,9 +83,26 @@ def _section(kind: type[Settings]) -> str:
     return f"## [{kind.TABLE}]\n\n{said}\n\n{head}\n" + "\n".join(rows) + "\n"
 
 
+_WORDS = {
+    str: "text",
+    SecretStr: "text, secret",
+    Path: "path",
+    int: "whole number",
+    float: "number",
+    bool: "yes or no",
+}
+
+
 def _type(annotation: Any) -> str:
-    text = annotation.__name__ if inspect.isclass(annotation) else str(annotation).replace("typing.", "")
-    return text.replace("pathlib._local.", "").replace("pathlib.", "").replace("|", "or").replace("NoneType", "None")
+    """Return a setting's type in words; that it may be absent shows in its default."""
+    parts = [part for part in get_args(annotation) if part is not type(None)]
+    if get_origin(annotation) is list:
+        return f"list of {_type(parts[0])}"
+    if get_origin(annotation) is Literal:
+        return " or ".join(map(str, parts))
+    if parts:
+        return " or ".join(_type(part) for part in parts)
+    return _WORDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
 def _default(field: Any) -> str:

@@ -74,7 +74,9 @@ class OtherSettings(Settings):
 
 def test_a_variable_that_means_two_things_is_found() -> None:
     assert settings_page.clashes([OneSettings]) == []
-    assert settings_page.clashes([OneSettings, OtherSettings]) == ["CONVOY_PORT is int to [one] and str to [other]"]
+    assert settings_page.clashes([OneSettings, OtherSettings]) == [
+        "CONVOY_PORT is whole number to [one] and text to [other]"
+    ]
 
 
 def test_a_setting_that_says_nothing_is_found() -> None:

@@ -131,7 +131,7 @@ class Checkpoints:
         except OSError as error:
             raise Unusable(
                 f"checkpoint directory {self.directory}: {error.strerror or error}; "
-                "name one with room that can be written with --checkpoint-dir or CONVOY_JOB_DIR"
+                "name one with room that can be written: the trainer's checkpoint_dir, or CONVOY_JOB_DIR"
             ) from error
 
     def steps(self) -> list[int]:

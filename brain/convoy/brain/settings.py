@@ -63,7 +63,8 @@ class BrainSettings(Settings):
         default=60.0,
         gt=0.0,
         allow_inf_nan=False,
-        description="How long a size is tried before it is judged, when a job explores.",
+        description="How long a plan assumes that a size is tried, where it weighs whether exploring pays; how long "
+        "it is tried follows from the first windows of speed at that size.",
     )
     changes_per_hour: int = Field(
         default=12, ge=0, description="Changes of one job's size an hour after which it is left alone. 0: no limit."

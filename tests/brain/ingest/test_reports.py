@@ -11,7 +11,7 @@ from convoy.brain.ingest.check import Checker
 from convoy.brain.ingest.reports import Ingest
 from convoy.brain.store import queries
 from convoy.brain.store.engine import reading
-from convoy.brain.store.tables import Job, JobEvent, NodeLoad, Reporter, ScalePlan, TrainingSpeed
+from convoy.brain.store.tables import Job, JobEvent, JobFeature, NodeLoad, Reporter, ScalePlan, TrainingSpeed
 from convoy.core.api.envelope import Envelope
 from convoy.core.api.errors import InvalidInput
 from convoy.core.api.v1 import brain_pb2, metrics_pb2
@@ -39,8 +39,8 @@ def test_a_report_of_an_unknown_job_makes_its_row(engine, ingest):
     assert ingest.store(envelope(1), given).stored == 1
     found = queries.find_job(engine, "digits")
     assert (found.uid, found.template, found.state, found.origin) == ("uid-1", "template-1", "Running", "measured")
-    assert queries.features(engine, found) == {"parameters": 1e6}
-    [row] = queries.speed(engine, found)
+    assert [(row.name, row.value) for row in rows(engine, JobFeature)] == [("parameters", 1e6)]
+    [row] = rows(engine, TrainingSpeed)
     assert (row.samples_per_second, row.workers, row.nodes, row.batch_size) == (1000.0, 1, 1, 256)
     assert row.ended_at.timestamp() == NOW - 999
 

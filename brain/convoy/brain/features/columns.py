@@ -84,4 +84,3 @@ COLUMNS: tuple[Column, ...] = (
 BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}
 NAMES: tuple[str, ...] = tuple(BY_NAME)
 LABELS: tuple[str, ...] = tuple(column.name for column in COLUMNS if column.kind == "label")
-NUMBERS: tuple[str, ...] = tuple(column.name for column in COLUMNS if column.kind in ("number", "count"))

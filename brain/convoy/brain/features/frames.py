@@ -71,11 +71,6 @@ def observed(engine: Engine, job_uid: str) -> pd.DataFrame:
         return _typed(_rounds(connection, sa.select(Job.id).where(Job.uid == job_uid)))
 
 
-def empty() -> pd.DataFrame:
-    """Return a frame without rows."""
-    return _typed(pd.DataFrame(columns=list(NAMES)))
-
-
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     for column in COLUMNS:

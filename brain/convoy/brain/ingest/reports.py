@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from convoy.brain.ingest import check
 from convoy.brain.ingest.check import Checker, Row
-from convoy.brain.store import faults, jobs
+from convoy.brain.store import driver_errors, jobs
 from convoy.brain.store.engine import writing
 from convoy.brain.store.tables import (
     JobEvent,
@@ -105,7 +105,7 @@ class Ingest:
                 crash_point("brain.report.after-commit")
                 return Ack(stored, rows.refused + unknown)
             except Unavailable as error:
-                deadlock = isinstance(error.__cause__, DBAPIError) and faults.again(error.__cause__)
+                deadlock = isinstance(error.__cause__, DBAPIError) and driver_errors.again(error.__cause__)
                 if not deadlock or attempt == _ATTEMPTS:
                     raise
                 time.sleep(0.02 * attempt)

@@ -1,7 +1,7 @@
 """Frames of observations and of questions: columns, what makes a row unusable, rows merged by configuration.
 
-A frame has one row a measurement, or a question. Columns may be absent or NaN where unknown; ``CONFIGURATION``
-columns fall back to ``DEFAULTS``. Only strategy ``allreduce`` (or none given) is modelled.
+A frame has one row a measurement, or a question. Columns may be absent or NaN where unknown; those of
+``DEFAULTS`` fall back to them. Only strategy ``allreduce`` (or none given) is modelled.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from convoy.brain.models.physics import Array, Configurations
 
 LABELS = ("template", "model", "cluster", "accelerator", "node_type")
 """What may make two jobs alike."""
-
-CONFIGURATION = ("workers", "nodes", "batch_size", "accumulation_steps", "worker_cpu", "cluster_cpu")
 
 DEFAULTS = {"nodes": 1.0, "batch_size": 1.0, "accumulation_steps": 1.0, "worker_cpu": 1.0, "cluster_cpu": np.inf}
 
@@ -95,9 +93,6 @@ class Observations:
     log_speed: Array
     variance: Array
     sessions: Array
-    rows: int
-    ignored: dict[str, int]
-    """Rows left out, by reason: ``failed``, ``oom``, ``warming``, ``NotPositive``, ``InvalidConfiguration``..."""
 
     def __len__(self) -> int:
         return len(self.log_speed)
@@ -136,7 +131,6 @@ class _Usable:
     variance: Array
     time: Array
     weight: Array
-    ignored: dict[str, int]
 
 
 def _usable(frame: pd.DataFrame) -> _Usable:
@@ -147,7 +141,6 @@ def _usable(frame: pd.DataFrame) -> _Usable:
         status = frame["status"].astype(object)
         bad = (status.notna() & ~status.isin(["ok", ""])).to_numpy(dtype=bool)
         reasons[bad] = status.to_numpy()[bad]
-    ignored = {str(reason): int(count) for reason, count in pd.Series(reasons[reasons != ""]).value_counts().items()}
     rows = np.flatnonzero(reasons == "")
     speed = speed[rows]
     window = np.maximum(_column(frame, "window_seconds", 10.0)[rows], 1e-3)
@@ -160,7 +153,7 @@ def _usable(frame: pd.DataFrame) -> _Usable:
         time = np.asarray(seconds, dtype=np.float64)[rows]
     else:
         time = np.full(len(rows), np.nan)
-    return _Usable(configurations.take(rows), np.log(speed), noise**2, time, window, ignored)
+    return _Usable(configurations.take(rows), np.log(speed), noise**2, time, window)
 
 
 def _key(configurations: Configurations) -> Array:
@@ -178,7 +171,7 @@ def observations_of(frame: pd.DataFrame) -> Observations:
     usable = _usable(frame)
     if not len(usable.log_speed):
         empty = np.zeros(0)
-        return Observations(usable.configurations, empty, empty, empty, 0, usable.ignored)
+        return Observations(usable.configurations, empty, empty, empty)
     _, first, group = np.unique(_key(usable.configurations), axis=0, return_index=True, return_inverse=True)
     group = group.reshape(-1)
     speeds, variances, sessions, length = (np.zeros(len(first)) for _ in range(4))
@@ -197,8 +190,6 @@ def observations_of(frame: pd.DataFrame) -> Observations:
         speeds[kept],
         variances[kept],
         sessions[kept],
-        len(usable.log_speed),
-        usable.ignored,
     )
 
 

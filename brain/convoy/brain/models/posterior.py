@@ -171,10 +171,6 @@ class Posterior:
     """Lower Cholesky factor of the observations' covariance (k, k), the distrusted ones inflated."""
     residual: Array
     """Observed minus physics, (draws, k)."""
-    scopes: dict[str, float]
-    """Posterior weight of each scope."""
-    effective: float
-    """Effective number of draws before resampling."""
 
     def latent(self, query: Configurations) -> tuple[Array, Array]:
         """Return log speed of each draw (draws, n), misfit's mean included, and the misfit's variance left (n,)."""
@@ -242,9 +238,8 @@ def _prior_only(
         shape = draws.shape[np.arange(count) % len(draws.shape)]
         level = draws.level_mean + np.sqrt(draws.level_variance) * generator.standard_normal(count)
         pieces.append(shape + level[:, None] * LEVEL)
-    scopes = {draws.scope.name: float(weight) for draws, weight in zip(prior, weights / weights.sum(), strict=True)}
     empty = np.zeros((0, 0))
-    return Posterior(np.vstack(pieces), observations, misfit, empty, np.zeros((KEPT, 0)), scopes, float(KEPT))
+    return Posterior(np.vstack(pieces), observations, misfit, empty, np.zeros((KEPT, 0)))
 
 
 def _reweigh(
@@ -268,8 +263,7 @@ def _reweigh(
         weights.append(np.log(draws.scope.weight) + marginal - np.log(len(marginal)))
         evidences.append(logsumexp(weights[-1]))
     total = logsumexp(evidences)
-    effective = _effective(np.concatenate(weights))
-    if effective < ENOUGH:
+    if _effective(np.concatenate(weights)) < ENOUGH:
         best = int(np.argmax(evidences))
         start = thetas[best][int(np.argmax(weights[best]))]
         extra = _around_mode(observations, prior[best], covariance, factor, start, generator)
@@ -288,15 +282,11 @@ def _reweigh(
         weights[best] = np.log(prior[best].scope.weight) + density + likelihood - proposal
         evidences[best] = logsumexp(weights[best])
         total = logsumexp(evidences)
-        effective = _effective(np.concatenate(weights))
     theta = np.vstack(thetas)
     weight = np.exp(np.concatenate(weights) - total)
     picked = _systematic(weight / weight.sum(), KEPT, generator)
-    scopes = {
-        draws.scope.name: float(np.exp(evidence - total)) for draws, evidence in zip(prior, evidences, strict=True)
-    }
     residual = observations.log_speed - log_speed(theta[picked], observations.configurations)
-    return Posterior(theta[picked], observations, misfit, factor, residual, scopes, effective)
+    return Posterior(theta[picked], observations, misfit, factor, residual)
 
 
 def _marginal(draws: Draws, theta: Array, observations: Observations, covariance: Array) -> Array:

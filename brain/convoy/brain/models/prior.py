@@ -2,8 +2,8 @@
 
 The history's jobs are fitted together by EM (empirical Bayes): each job's mode under the present prior, then the
 prior's mean and covariance from the modes and their uncertainty, shrunk towards the physical default below, so that a
-history of one job teaches a little and an empty one nothing. Groups of jobs that share a label (template, model,
-cluster, accelerator) have a mean of their own, shrunk by how alike the group's jobs are found to be, each left out in
+history of one job teaches a little and an empty one nothing. Groups of jobs that share a label (``LABELS`` of
+``frame``) have a mean of their own, shrunk by how alike the group's jobs are found to be, each left out in
 turn.
 
 Which scope to believe is decided by stacking: weights that make each history job, left out, most likely. The physical

@@ -110,7 +110,9 @@ class ThroughputModel:
 
         Args:
             observed: measurements of the jobs asked about; may be empty. Rows of the history of the same jobs are
-            ignored. query: one row a question. level: probability of the interval, in (0, 1).
+                ignored.
+            query: one row a question.
+            level: probability of the interval, in (0, 1).
 
         Returns:
             A frame with the query's index and columns ``mean`` (exp of the mean log speed), ``lower``, ``upper``

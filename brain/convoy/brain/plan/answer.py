@@ -37,7 +37,7 @@ class JobRequest:
     restart_seconds: float = 0.0
     """Measured for this job; 0: not known."""
     trial_seconds: float = 60.0
-    """How long a size is tried before it is judged."""
+    """How long a trial is assumed to last where its worth is weighed."""
     changes_last_hour: int = 0
     labels: dict[str, str] = field(default_factory=dict)
     """``template``, ``model``, ``cluster``, ``accelerator``, ``node_type``."""

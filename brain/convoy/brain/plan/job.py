@@ -2,8 +2,8 @@
 
 A change costs a restart: seconds at no speed. It is made when, on joint draws of the speeds, it is paid back within
 the horizon with a probability of ``SURE`` and its expected gain passes the hysteresis. Where the speed at a size is
-still too uncertain for that, the same draws say whether trying it for ``trial_seconds`` and returning if it
-disappoints is worth it; that is called an exploration.
+still too uncertain for that, the same draws say whether a trial, assumed to last ``trial_seconds``, is worth
+it if the job returns from a disappointment; that is called an exploration.
 """
 
 from __future__ import annotations
@@ -313,9 +313,10 @@ def _choose(
     if trial is not None:
         why = "NoHistoryYet" if trial.basis == "NoHistory" else "Uncertain"
         message = (
-            f"exploring {explain.workers(trial.workers)} for {explain.duration(request.trial_seconds)}: predicted "
-            f"{explain.interval(trial.predicted, trial.lower90, trial.upper90)} is too uncertain to rely on, but "
-            f"with probability {trial.paid_back:.0%} it pays back a restart of {explain.duration(restart)} within "
+            f"exploring {explain.workers(trial.workers)}, a trial of {explain.duration(request.trial_seconds)} "
+            f"assumed: predicted {explain.interval(trial.predicted, trial.lower90, trial.upper90)} is too uncertain "
+            f"to rely on, but with probability {trial.paid_back:.0%} it pays back a restart of "
+            f"{explain.duration(restart)} within "
             f"{explain.duration(request.horizon_seconds)}; expected {trial.gain:+.0%}, "
             f"{explain.price(trial.price_per_hour, prices)}"
         )

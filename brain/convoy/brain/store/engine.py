@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
-from convoy.brain.store import faults
+from convoy.brain.store import driver_errors
 from convoy.core.api.errors import ConvoyError, InvalidSetting, Unusable
 from convoy.core.process import paths
 
@@ -160,7 +160,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
         Unavailable: the database can't be reached or is too busy now.
         Unusable: it refuses us.
     """
-    with faults.translated(engine.url), engine.execution_options(**{_WRITE: True}).begin() as connection:
+    with driver_errors.translated(engine.url), engine.execution_options(**{_WRITE: True}).begin() as connection:
         yield connection
 
 
@@ -172,7 +172,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
         Unavailable: the database can't be reached or is too busy now.
         Unusable: it refuses us.
     """
-    with faults.translated(engine.url), engine.begin() as connection:
+    with driver_errors.translated(engine.url), engine.begin() as connection:
         yield connection
 
 
@@ -207,6 +207,6 @@ def check(url: str, *, must_exist: bool = False, seconds: float = 1.5) -> None:
     engine.dispose()
     failure = outcome[0]
     if isinstance(failure, DBAPIError):
-        raise faults.unusable(failure, engine.url) from None
+        raise driver_errors.unusable(failure, engine.url) from None
     if failure is not None:
-        raise failure if isinstance(failure, ConvoyError) else faults.unusable(failure, engine.url) from None
+        raise failure if isinstance(failure, ConvoyError) else driver_errors.unusable(failure, engine.url) from None

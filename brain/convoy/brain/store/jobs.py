@@ -20,8 +20,8 @@ def job_id(connection: Connection, uid: str) -> int | None:
 def ensure(connection: Connection, description: dict[str, Any], now: datetime, *, follow: bool = True) -> int:
     """Return the number of the described job; make its row where there is none.
 
-    Of a job that is known, only state, features and the time of its last sign change, and only if ``follow`` (what
-    is told isn't older than what is stored).
+    Of a job that is known, only its state and the time of its last sign change, and only if ``follow`` (what is told
+    isn't older than what is stored).
     """
     uid = description["uid"]
     found = job_id(connection, uid)

@@ -14,14 +14,10 @@ from sqlalchemy.orm import Session
 from convoy.brain.store.engine import reading
 from convoy.brain.store.tables import (
     Base,
-    HistoryObservation,
     Job,
     JobEvent,
-    JobFeature,
-    NodeLoad,
     Recommendation,
     ScalePlan,
-    TrainingSpeed,
 )
 from convoy.core.api.errors import NotFound
 
@@ -61,14 +57,6 @@ def find_job(engine: Engine, name: str, *, namespace: str | None = None) -> Job:
     raise NotFound(f"the Brain's store knows no job {name!r}{where}; it knows {known}")
 
 
-def features(engine: Engine, job: Job) -> dict[str, float]:
-    """Return the numbers that describe the job."""
-    rows = _rows(
-        engine, JobFeature, sa.select(JobFeature).where(JobFeature.job_id == job.id).order_by(JobFeature.name)
-    )
-    return {row.name: row.value for row in rows}
-
-
 def recommendations(
     engine: Engine, job: Job, *, decisions: tuple[str, ...] = (), limit: int = 1000
 ) -> list[Recommendation]:
@@ -99,33 +87,8 @@ def changes_since(engine: Engine, job_uid: str, since: datetime) -> int:
         return connection.execute(query).scalar_one()
 
 
-def speed(engine: Engine, job: Job, *, since: datetime | None = None, limit: int = 100_000) -> list[TrainingSpeed]:
-    """Return the job's windows in the order of time, at most the last ``limit``."""
-    return _series(engine, TrainingSpeed, job, since, limit)
-
-
-def loads(engine: Engine, job: Job, *, since: datetime | None = None, limit: int = 100_000) -> list[NodeLoad]:
-    """Return the loads of the job's nodes in the order of time, at most the last ``limit``."""
-    return _series(engine, NodeLoad, job, since, limit)
-
-
-def _series(engine: Engine, table: Any, job: Job, since: datetime | None, limit: int) -> list[Any]:
-    query = sa.select(table).where(table.job_id == job.id)
-    if since is not None:
-        query = query.where(table.ended_at >= since)
-    return list(reversed(_rows(engine, table, query.order_by(table.ended_at.desc()).limit(limit))))
-
-
 def events(engine: Engine, job: Job, *, limit: int = 10_000) -> list[JobEvent]:
     """Return what happened to the job in the order of time, at most the last ``limit``."""
     query = sa.select(JobEvent).where(JobEvent.job_id == job.id)
     latest = query.order_by(JobEvent.happened_at.desc(), JobEvent.id.desc()).limit(limit)
     return list(reversed(_rows(engine, JobEvent, latest)))
-
-
-def history_size(engine: Engine) -> tuple[int, int]:
-    """Return how many imported rows there are, and of how many jobs."""
-    query = sa.select(sa.func.count(), sa.func.count(HistoryObservation.job.distinct()))
-    with reading(engine) as connection:
-        rows, distinct = connection.execute(query).one()
-    return int(rows), int(distinct)

@@ -1,7 +1,7 @@
 """The store's tables, typed. The migrations in ``sql/`` make them; a test compares the two.
 
-Units: seconds, samples/s, cores, bytes; moments are UTC. NULL is "not known". ``origin`` keeps measurements of our
-own jobs ("measured") apart from history that somebody imported ("imported"): each is kept for its own time.
+Units: seconds, samples/s, cores, bytes; moments are UTC. NULL is "not known". ``origin`` tells measurements of our
+own jobs ("measured") from history that somebody imported ("imported"); both count alike, and nothing is deleted.
 A row that two reports carry is one row: the keys say what makes two measurements the same.
 """
 

@@ -1,7 +1,7 @@
 """Named points at which a test can have a process die as if by SIGKILL.
 
 ``CONVOY_CRASH_AT=name`` kills the process at the first passage, ``name:3`` at the third. Names are dotted:
-component, what, where, such as ``master.state.before-rename``.
+component, what, where, such as ``master.state.before-save``.
 """
 
 from __future__ import annotations
