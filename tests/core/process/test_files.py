@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,25 @@ def test_a_kill_leaves_the_old_or_the_new_file_whole(home: Path, point: str, kep
     assert step(path) == kept
     assert write_in_a_process(path, 3) == 0
     assert step(path) == 3
+
+
+@pytest.mark.parametrize(
+    "use", [lambda path: save_state(path, "ledger", 1, {"step": 2}), step], ids=["write", "load"]
+)
+def test_what_a_killed_writer_left_is_removed_by_the_next_one(home: Path, use: Callable[[Path], object]) -> None:
+    path = home / "state.json"
+    save_state(path, "ledger", 1, {"step": 1})
+    assert write_in_a_process(path, 2, crash_at="files.before-rename") == -signal.SIGKILL
+    [left] = home.glob(".state.json.*.tmp")
+    being_written, of_another = home / ".state.json.0123abcd.tmp", home / ".other.state.json.0123abcd.tmp"
+    being_written.touch()
+    of_another.touch()
+    for old in (left, of_another):
+        os.utime(old, (0, 0))
+    use(path)
+    assert not left.exists()
+    assert being_written.exists()
+    assert of_another.exists()
 
 
 def test_a_crash_point_counts_its_passages(home: Path) -> None:

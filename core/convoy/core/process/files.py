@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +15,14 @@ from typing import Any
 from convoy.core.api.errors import CorruptState, UnknownSchema, Unusable
 from convoy.core.process.crashpoint import crash_point
 
+_ABANDONED_SECONDS = 60.0
+"""A new file that wasn't renamed by then was left by a process that was killed."""
+
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace the file's content; a reader sees the old or the new one, never a part. The later writer counts.
+
+    What a writer that was killed left beside the file is removed.
 
     Raises:
         Unusable: the folder isn't there or can't be written, or the disk is full; the old content stands.
@@ -33,9 +41,21 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(directory)
         finally:
             os.close(directory)
+        _remove_abandoned(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise Unusable(f"{path}: can't be written: {error.strerror}; free or name another place") from error
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove new files of ``path`` that were never renamed; those that another process may be writing stay."""
+    ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.tmp")
+    with contextlib.suppress(FileNotFoundError):  # another one was quicker
+        for name in os.listdir(path.parent):
+            if ours.fullmatch(name):
+                left = path.with_name(name)
+                if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+                    left.unlink()
 
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
@@ -60,6 +80,7 @@ def load_state(path: Path, kind: str, schema: int, migrations: Mapping[int, Migr
         Unusable: the file is there and can't be read.
     """
     try:
+        _remove_abandoned(path)
         document = json.loads(path.read_bytes())
         found, version, state = document["kind"], int(document["schema"]), dict(document["state"])
     except FileNotFoundError:
