@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from convoy.core.api.envelope import Envelope
 from convoy.core.api.errors import CorruptState, InvalidInput, NotFound, Unusable
+from convoy.master import keys as keys_of_a_job
 from convoy.master.keys import Keys
 from convoy.master.shards import ledger as ledgers
 from convoy.master.shards.book import Book
@@ -162,6 +163,27 @@ def test_an_addition_that_is_repeated_counts_once_also_at_the_next_master():
         await later.set("text", b"abc")
         with pytest.raises(InvalidInput, match="whole number"):
             await later.add("text", 1, calls[0])
+
+    asyncio.run(play())
+
+
+def test_names_and_number_of_keys_count_towards_what_fits(monkeypatch):
+    monkeypatch.setattr(keys_of_a_job, "MOST_BYTES", 100)
+    monkeypatch.setattr(keys_of_a_job, "MOST_KEYS", 4)
+
+    async def play() -> None:
+        keys = Keys(Disk().save)
+        with pytest.raises(InvalidInput, match="101 bytes, at most 100 fit"):
+            await keys.set("n" * 99, b"12")
+        await keys.set("n" * 97, b"1")
+        await keys.delete("n" * 97)
+        for number in range(4):
+            await keys.set(f"k{number}", b"")
+        with pytest.raises(InvalidInput, match="5 keys, at most 4 fit; delete keys"):
+            await keys.add("k4", 1, Envelope(sender="n", incarnation=1, sequence=1))
+        await keys.set("k0", b"other")
+        await keys.delete("k1")
+        assert await keys.add("k4", 1, Envelope(sender="n", incarnation=1, sequence=2)) == 1
 
     asyncio.run(play())
 

@@ -12,7 +12,9 @@ from convoy.core.api.errors import CorruptState, DeadlineMissed, InvalidInput, N
 from convoy.master.durable import KEYS
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Largest value, and the most that all values hold together."""
+"""The most that all keys' names and values hold together."""
+MOST_KEYS = 16 * 1024
+"""The most keys; each costs as much again in the state file."""
 
 _REMEMBERED_CALLERS = 1024
 
@@ -42,7 +44,7 @@ class Keys:
         """Give the key a value.
 
         Raises:
-            InvalidInput: the key is empty, or the values would hold more than ``MOST_BYTES``.
+            InvalidInput: the key is empty, or the store would hold more than ``MOST_BYTES`` or ``MOST_KEYS``.
         """
         async with self._turn:
             await self._replace({**self._values, key: value}, key)
@@ -97,9 +99,8 @@ class Keys:
     async def _replace(self, values: dict[str, bytes], key: str) -> None:
         if not key:
             raise InvalidInput("key: expected a name, got an empty one")
-        size = sum(len(value) for value in values.values())
-        if size > MOST_BYTES:
-            raise InvalidInput(f"key {key!r}: all values together would hold {size} bytes, at most {MOST_BYTES} fit")
+        if key in values:  # a deletion is never refused
+            _check_room(values, key)
         document = {
             "values": {name: base64.b64encode(value).decode() for name, value in values.items()},
             "added": self._added,
@@ -108,3 +109,13 @@ class Keys:
         async with self._changed:
             self._values = values
             self._changed.notify_all()
+
+
+def _check_room(values: Mapping[str, bytes], key: str) -> None:
+    size = sum(len(name.encode()) + len(value) for name, value in values.items())
+    for held, most, unit in ((size, MOST_BYTES, "bytes"), (len(values), MOST_KEYS, "keys")):
+        if held > most:
+            raise InvalidInput(
+                f"key {key[:64]!r}: the job's store would hold {held} {unit}, at most {most} fit; delete keys that "
+                "aren't needed any more"
+            )
