@@ -28,6 +28,7 @@ def test_a_plans_pods_are_created_with_names_labels_and_environment() -> None:
     assert (env["NODE_TYPE"], env["NODE_ID"], env["NODE_RANK"], env["NODE_NUM"]) == ("worker", "3", "1", "2")
     assert env["POD_NAME"] == "digits-edljob-worker-3"
     assert env["OMP_NUM_THREADS"] == "1"
+    assert (env["CONVOY_WORKER_CPU"], env["CONVOY_WORKER_MEMORY"]) == ("1", str(2 << 30))
     assert env["CONVOY_JOB_TOKEN"] == {"secretKeyRef": {"name": "digits-convoy-token", "key": "token"}}
     assert main["command"] == ["dlrover-run", "train.py"]
     assert main["resources"] == {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
@@ -92,10 +93,10 @@ def test_what_is_wrong_in_a_plan_is_named() -> None:
     world = world_at_work()
     cases = {
         "EpochMissing": plan_manifest(0, epoch=None, createPods=[pod_meta(0)]),
-        "spec.createPods.0.name": plan_manifest(1, createPods=[{**pod_meta(0), "name": "other"}]),
+        "spec.createPods[0].name": plan_manifest(1, createPods=[{**pod_meta(0), "name": "other"}]),
         "no role 'ps'": plan_manifest(2, createPods=[{**pod_meta(0), "type": "ps"}]),
         "no role 'dlrover-master'": plan_manifest(3, createPods=[{**pod_meta(0), "type": "dlrover-master"}]),
-        "spec.createPods.0.id": plan_manifest(4, createPods=[{**pod_meta(0), "id": -1}]),
+        "spec.createPods[0].id": plan_manifest(4, createPods=[{**pod_meta(0), "id": -1}]),
         "spec.nonsense": plan_manifest(5, nonsense=1),
     }
     for manifest in cases.values():
@@ -175,3 +176,15 @@ def test_a_pod_of_an_earlier_namesake_is_waited_for() -> None:
     world.cluster.vanish("digits-edljob-worker-0")
     world.settle()
     assert world.plan_status(name)["phase"] == "Succeeded"
+
+
+def test_a_pod_whose_rank_is_given_away_has_little_time_to_end() -> None:
+    world = world_at_work()
+    world.write_plan(plan_manifest(0, createPods=[pod_meta(0), pod_meta(1), pod_meta(2)]))
+    world.settle()
+    world.write_plan(
+        plan_manifest(1, createPods=[pod_meta(3, rank=1, relaunch=1)], removePods=[pod_meta(1), pod_meta(2)])
+    )
+    graces = {action.name: action.grace_seconds for action in world.settle() if isinstance(action, DeletePod)}
+    assert graces == {"digits-edljob-worker-1": 2.0, "digits-edljob-worker-2": None}
+    assert world.cluster.graces == graces

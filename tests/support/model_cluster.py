@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from convoy.core.api.errors import AlreadyExists, NotFound
-from convoy.core.api.meta import Manifest, timestamp
+from convoy.core.api.meta import Manifest
+from convoy.core.api.moments import timestamp
 from convoy.core.cluster.port import Change, Kind, Listing
 from support.clock import FakeClock
 
@@ -28,6 +29,7 @@ class ModelCluster:
         self.objects: dict[Key, Manifest] = {}
         self.created: list[str] = []
         self.deleted: list[str] = []
+        self.graces: dict[str, float | None] = {}
         self.status_writes = 0
         self.fail_next: Exception | None = None
         self._numbers = itertools.count(1)
@@ -110,7 +112,8 @@ class ModelCluster:
             return
         assert "deletionTimestamp" not in one["metadata"], f"{name} is deleted twice"
         self.deleted.append(name)
-        one["metadata"]["deletionTimestamp"] = timestamp()
+        self.graces[name] = grace_seconds
+        one["metadata"]["deletionTimestamp"] = timestamp(datetime.fromtimestamp(self.clock.now(), UTC))
 
     def logs(self, namespace: str, pod: str, *, tail: int | None = None) -> str:
         return ""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
@@ -29,8 +28,9 @@ import traceback
 from types import TracebackType
 from typing import Any, NoReturn
 
+from convoy.core.process.parent import at_parents_end
+
 _HEAD = 4
-_PR_SET_PDEATHSIG = 1
 _QUIET = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -145,7 +145,7 @@ def _kill_group(pid: int, number: int) -> None:
 def _become_worker(message: dict[str, Any], streams: dict[int, int], server: int) -> NoReturn:
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    at_parents_end(signal.SIGKILL)
     if os.getppid() != server:
         os._exit(1)
     for number in (*_QUIET, signal.SIGCHLD):
@@ -214,8 +214,7 @@ def _beyond_here(trace: TracebackType | None) -> TracebackType | None:
 def main() -> None:
     """Entry: descriptor of the socket, pid of the agent, modules to import."""
     descriptor, parent, *modules = sys.argv[1:]
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # until workers are to be ended first
+    at_parents_end(signal.SIGKILL)  # until workers are to be ended first
     if os.getppid() != int(parent):
         return
     for number in _QUIET:  # the agent decides, also where a signal goes to all processes
@@ -231,5 +230,5 @@ def main() -> None:
             missing.append(module)
     gc.collect()
     gc.freeze()
-    libc.prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+    at_parents_end(0)
     Server(socket.socket(fileno=int(descriptor))).serve(missing)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import psutil
+
+from convoy.core.api import names
+from convoy.core.api.resources import Room
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,15 @@ class Load:
     seconds: float
     cores: float
     memory: int
+
+
+def allotted(environment: Mapping[str, str]) -> Room:
+    """Return what the node's pod requests, as the operator tells it; zero where it requests nothing."""
+    try:
+        cores = float(environment.get(names.ENV_WORKER_CPU) or 0)
+        return Room(cores, int(environment.get(names.ENV_WORKER_MEMORY) or 0))
+    except ValueError:  # by hand, and wrong: a measure isn't worth an agent
+        return Room()
 
 
 class LoadMeter:

@@ -13,7 +13,7 @@ from convoy.agent import decide
 from convoy.agent.address import own_address
 from convoy.agent.channel import Channel
 from convoy.agent.group import WorkerGroup
-from convoy.agent.load import LoadMeter
+from convoy.agent.load import LoadMeter, allotted
 from convoy.agent.messages import Message
 from convoy.agent.options import Options
 from convoy.agent.outcome import End, Outcome
@@ -68,7 +68,7 @@ class Agent:
         self._held = Held(_GROUP(state=_GROUP.IDLE, step=-1))
         self._channel = Channel(lambda pid, message: self._group.heed(pid, message))
         self._group = WorkerGroup(options, spawner, self._channel, environment, self._heed)
-        self._meter = LoadMeter()
+        self._meter, self._allotted = LoadMeter(), allotted(environment)
         self._reservation: Reservation | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._watch: asyncio.Task[Any] | None = None
@@ -308,5 +308,7 @@ class Agent:
                 rank=self._options.node_rank,
                 cpu_cores=load.cores,
                 memory_bytes=load.memory,
+                cpu_allotted=self._allotted.cores,
+                memory_allotted=self._allotted.memory,
                 round=self._state.round,
             )

@@ -32,11 +32,6 @@ class Link:
                 self._socket = line
                 self.tell("hello", local_rank=local_rank, pid=os.getpid())
 
-    @property
-    def connected(self) -> bool:
-        """Whether an agent listens."""
-        return self._socket is not None
-
     def tell(self, kind: str, **fields: Any) -> None:
         """Send one message (see ``convoy.agent.messages``)."""
         if self._socket is not None:

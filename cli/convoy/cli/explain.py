@@ -73,7 +73,10 @@ def _head(job: ElasticJob, now: datetime) -> Iterable[RenderableType]:
     rows.add_row("phase", f"{status.phase or 'Created'} (submitted {created} ago)")
     if training.reason or training.message:
         rows.add_row("because", ": ".join(part for part in (training.reason, training.message) if part))
-    rows.add_row("sized by", {"manual": "you", "single-job": "its master", "cluster": "the Brain"}[job.spec.mode])
+    rows.add_row(
+        "sized by",
+        {"manual": "you", "single-job": "you (single-job keeps its size)", "cluster": "the Brain"}[job.spec.mode],
+    )
     asked = "the Brain's choice" if worker.replicas is None else str(worker.replicas)
     rows.add_row("nodes", f"{training.nodes if training.nodes is not None else '-'} (asked {asked}, at most {most})")
     if training.step is not None:

@@ -11,6 +11,7 @@ from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from convoy.core.api import names
 from convoy.core.api.errors import AlreadyExists, NotFound, Unavailable
 from convoy.core.api.meta import Manifest
 from convoy.core.cluster.port import Cluster, Kind
@@ -20,11 +21,8 @@ from convoy.core.process.lock import ProcessLock
 if TYPE_CHECKING:
     from convoy.core.cluster.local import LocalCluster
 
-SYSTEM_NAMESPACE = "convoy-system"
 BRAIN = "convoy-brain"
-BRAIN_TOKEN = "convoy-brain-token"
 BRAIN_DATABASE = "convoy-brain-database"
-FIELD_MANAGER = "convoy-cli"
 
 _STARTUP = 10.0  # seconds within which an operator that ends has failed to start
 _ATTEMPTS = 3
@@ -61,7 +59,7 @@ class Operator:
     def __init__(self, state_dir: Path, *, exit_with: int | None = None) -> None:
         self.log = state_dir / "operator.log"
         self._state_dir = state_dir
-        self._lock = ProcessLock(state_dir / "operator.lock")
+        self._lock = ProcessLock(paths.operator_lock(state_dir))
         self._exit_with = exit_with
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
@@ -121,10 +119,10 @@ def run_operator(*, exit_when_idle: float | None, exit_with: int | None) -> None
         Unusable: another operator runs on the state directory, or it can't be written.
     """
     from convoy.operator import process
-    from convoy.operator.settings import OperatorSettings, lock_file
+    from convoy.operator.settings import OperatorSettings
 
     settings = OperatorSettings.load(exit_when_idle=exit_when_idle, exit_with=exit_with)
-    if settings.brain_address is None and ProcessLock(lock_file(directory())).holder() is None:
+    if settings.brain_address is None and ProcessLock(paths.operator_lock(directory())).holder() is None:
         settings = settings.model_copy(update={"brain_address": ensure_brain(open_cluster())})
     process.run(settings)
 
@@ -135,8 +133,8 @@ def ensure_brain(cluster: Cluster) -> str:
     Its database is ``CONVOY_DATABASE_URL``, else its own default. It trains nothing and may wait: it runs at a lower
     priority than the jobs. Returns its address, host:port.
     """
-    _ensure(cluster, _secret(BRAIN_TOKEN, token=secrets.token_hex(24)))
-    cluster.apply(_secret(BRAIN_DATABASE, url=os.environ.get("CONVOY_DATABASE_URL")), field_manager=FIELD_MANAGER)
+    _ensure(cluster, _secret(names.BRAIN_TOKEN_SECRET, token=secrets.token_hex(24)))
+    cluster.apply(_secret(BRAIN_DATABASE, url=os.environ.get("CONVOY_DATABASE_URL")), field_manager=names.MANAGER_CLI)
     service = _ensure(cluster, _brain_service())
     _ensure(cluster, _brain_pod(service["spec"]["ports"][0]["port"]))
     return str(service["status"]["address"])
@@ -149,7 +147,7 @@ def _ensure(cluster: Cluster, manifest: Manifest) -> Manifest:
         return cluster.get(kind, metadata["namespace"], metadata["name"])
     except NotFound:
         try:
-            return cluster.create(manifest, field_manager=FIELD_MANAGER)
+            return cluster.create(manifest, field_manager=names.MANAGER_CLI)
         except AlreadyExists:  # another command was quicker
             return cluster.get(kind, metadata["namespace"], metadata["name"])
 
@@ -158,7 +156,7 @@ def _secret(name: str, **values: str | None) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE},
+        "metadata": {"name": name, "namespace": names.SYSTEM_NAMESPACE},
         "type": "Opaque",
         "data": {key: b64encode(value.encode()).decode() for key, value in values.items() if value},
     }
@@ -168,7 +166,7 @@ def _brain_service() -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": BRAIN, "namespace": SYSTEM_NAMESPACE, "labels": {"app": BRAIN}},
+        "metadata": {"name": BRAIN, "namespace": names.SYSTEM_NAMESPACE, "labels": {"app": BRAIN}},
         "spec": {"selector": {"app": BRAIN}, "ports": [{"name": "grpc"}]},
     }
 
@@ -181,7 +179,7 @@ def _brain_pod(port: int) -> Manifest:
         "name": "main",
         "command": [sys.executable, "-m", "convoy.cli.main", "brain", "serve", "--port", str(port)],
         "env": [
-            {"name": "CONVOY_BRAIN_TOKEN", "valueFrom": secret(BRAIN_TOKEN, "token")},
+            {"name": names.ENV_BRAIN_TOKEN, "valueFrom": secret(names.BRAIN_TOKEN_SECRET, "token")},
             {"name": "CONVOY_DATABASE_URL", "valueFrom": secret(BRAIN_DATABASE, "url")},
         ],
     }
@@ -190,9 +188,9 @@ def _brain_pod(port: int) -> Manifest:
         "kind": "Pod",
         "metadata": {
             "name": BRAIN,
-            "namespace": SYSTEM_NAMESPACE,
+            "namespace": names.SYSTEM_NAMESPACE,
             "labels": {"app": BRAIN},
-            "annotations": {"convoy/nice": "5"},
+            "annotations": {names.ANNOTATION_NICE: names.CONTROL_NICE},
         },
         "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 5, "containers": [container]},
     }

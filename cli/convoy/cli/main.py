@@ -1,7 +1,9 @@
 """The ``convoy`` command: what people type, and what one machine's pods run. Nothing is decided here.
 
 Every command imports what it needs when it runs, so that ``convoy --help`` answers at once. Exit statuses are the
-same everywhere: 0 done, 1 it failed, 2 refused (what was asked can't be right, or the surroundings forbid it).
+same everywhere: 0 done, 1 it failed, 2 refused (what was asked can't be right, or the surroundings forbid it). Beyond
+these, ``submit`` and ``run`` end with 130 after Ctrl-C, ``master`` with 3 when a newer one holds its job, and ``run``
+with what the job's master tells a node to end with.
 """
 
 from __future__ import annotations
@@ -133,7 +135,7 @@ def submit(
       spec.replicaSpecs.worker.restartCount         relaunches of a node (3)
       spec.replicaSpecs.worker.template             a pod template; its command calls dlrover-run or convoy-run
 
-    Exit status: 0 Succeeded, 1 Failed, 2 refused (nothing was started).
+    Exit status: 0 Succeeded, 1 Failed, 2 refused (nothing was started), 130 after Ctrl-C (the job goes on).
     """
     _enter(state_dir, context, kubeconfig)
     from convoy.cli.submit import run
@@ -259,7 +261,8 @@ def master(
     Example:
       convoy master --job digits-allreduce --port 50001
 
-    Exit status: 0 the job is over or SIGTERM came, 2 the port is in use or the state can't be used.
+    Exit status: 0 the job is over or SIGTERM came, 1 it broke, 2 the port is in use or the state can't be used, 3 a
+    newer master holds the job.
     """
     _enter(state_dir)
     from convoy.master import process
@@ -367,7 +370,6 @@ def _launch(arguments: list[str]) -> NoReturn:
     from convoy.agent.launch import main as launch
 
     launch(arguments)
-    raise SystemExit(0)
 
 
 def main() -> None:

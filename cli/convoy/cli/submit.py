@@ -7,7 +7,7 @@ from pathlib import Path
 
 from convoy.cli import local, manifest
 from convoy.cli.follow import follow
-from convoy.core.api import admission
+from convoy.core.api import admission, names
 from convoy.core.api.errors import AlreadyExists, InvalidManifest, NotFound, Unusable
 from convoy.core.api.job import ElasticJob, Phase
 from convoy.core.api.meta import Manifest
@@ -87,7 +87,7 @@ def create(cluster: Cluster, job: Manifest, operator: local.Operator) -> Manifes
             raise _taken(where, name, earlier.status.phase)
         delete(cluster, where, name, operator)
     try:
-        return cluster.create(job, field_manager=local.FIELD_MANAGER)
+        return cluster.create(job, field_manager=names.MANAGER_CLI)
     except AlreadyExists:
         raise _taken(where, name, None) from None
 

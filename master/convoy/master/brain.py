@@ -27,6 +27,8 @@ _PROBE_EVERY = 10.0
 """An idle master sends its job's description so often, and so notices that the Brain is away."""
 _CALL_SECONDS = 5.0
 _LONGEST_PAUSE = 10.0
+_STUMBLES = 3
+"""So often a batch is sent to a Brain that answers it with an error nobody foresaw; then it is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class BrainClient:
         self._channel: grpc.aio.Channel = async_channel(address)
         self._stub = brain_pb2_grpc.BrainStub(self._channel)
         self._turn = asyncio.Lock()
-        self._refused = 0
+        self._broken = 0
 
     async def run(self) -> None:
         """Send what there is, without end."""
@@ -72,7 +74,11 @@ class BrainClient:
                 failures = 0 if await self.send() else failures + 1
 
     async def send(self) -> bool:
-        """Send one batch; return whether it was stored. A batch that the Brain can't take is dropped, and said so."""
+        """Send one batch; return whether it was stored.
+
+        It is sent again as long as the Brain is away, refuses the token or can't use its database. A batch that is
+        wrong, or at which the Brain stumbles time and again, is dropped, and said so: it would hold up all others.
+        """
         async with self._turn:
             sequence, batch = self._feed.next(self._describe())
             metadata = replace(self._envelope, sequence=sequence).to_metadata()
@@ -83,11 +89,13 @@ class BrainClient:
                 return False
             self._set(True, "Reachable", f"reports are stored by the Brain at {self._address}")
             for sentence in ack.refused:
-                self._refused += 1
                 log.warning("the Brain refused a row", why=sentence)
+            if ack.refused:
+                self._say_dropped({"rows": len(ack.refused)}, f"the Brain refused them, the first: {ack.refused[0]}")
             dropped = self._feed.acknowledge()
+            self._broken = 0
             if dropped:
-                self._say_dropped(dropped)
+                self._say_dropped(dropped, "the Brain was away too long")
             return True
 
     async def ask(self, request: brain_pb2.OptimizeRequest) -> brain_pb2.Recommendation:
@@ -122,23 +130,29 @@ class BrainClient:
         if isinstance(failure, Unavailable | DeadlineMissed):
             self._away(failure)
             return
-        rows = self._feed.waiting
-        log.error("the Brain refused a report", reason=failure.reason, why=str(failure), rows=rows)
         self._set(False, failure.reason, str(failure))
-        if status.code(failure) is grpc.StatusCode.INVALID_ARGUMENT:
-            self._say_dropped({"batch": 1, **self._feed.acknowledge()})
+        invalid = status.code(failure) is grpc.StatusCode.INVALID_ARGUMENT
+        self._broken += failure.reason == ConvoyError.reason  # not of our tree: what came made the Brain stumble
+        if not invalid and self._broken < _STUMBLES:
+            log.error("the Brain refused a report", reason=failure.reason, why=str(failure), rows=self._feed.waiting)
+            return
+        self._broken = 0
+        rows = self._feed.sent
+        dropped = self._feed.acknowledge()
+        if dropped:
+            self._say_dropped(dropped, "the Brain was away too long")
+        self._say_dropped({"rows": rows}, f"the Brain can't take them: {failure}")
 
     def _away(self, failure: ConvoyError) -> None:
         self._set(
             False, "Unreachable", f"the Brain at {self._address} can't be reached ({failure}); training goes on"
         )
 
-    def _say_dropped(self, dropped: dict[str, int]) -> None:
+    def _say_dropped(self, dropped: dict[str, int], why: str) -> None:
         shown = ", ".join(f"{count} of {kind}" for kind, count in dropped.items())
-        log.warning("reports to the Brain were dropped", rows=shown)
-        event = metrics_pb2.JobEvent(
-            time=self._clock.now(), reason="ReportsDropped", step=-1, message=f"the Brain was away too long: {shown}"
-        )
+        log.warning("reports to the Brain were dropped", rows=shown, why=why)
+        message = f"{why}: {shown}"
+        event = metrics_pb2.JobEvent(time=self._clock.now(), reason="ReportsDropped", step=-1, message=message)
         self._feed.add(events=[event])
 
     def _set(self, available: bool, reason: str, message: str) -> None:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from convoy.core.api import names
-from convoy.core.api.meta import Manifest, timestamp
+from convoy.core.api.meta import Manifest
+from convoy.core.api.moments import timestamp
 from convoy.core.api.plan import PlanPhase
 from convoy.core.api.v1 import brain_pb2, master_pb2, metrics_pb2
 from convoy.master.decide.actions import Explain, RecordPlan
@@ -131,7 +132,7 @@ def answer_manifest(name: str, namespace: str, accepted: bool, reason: str, mess
     """Return a person's plan's status, answered."""
     moment = timestamp(datetime.fromtimestamp(now, UTC))
     condition = {
-        "type": "Finished",
+        "type": names.CONDITION_FINISHED,
         "status": "True",
         "reason": reason,
         "message": message,

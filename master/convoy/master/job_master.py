@@ -20,7 +20,7 @@ from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import condition
 from convoy.core.api.v1 import brain_pb2, master_pb2_grpc
 from convoy.core.cluster.port import Cluster, Kind
-from convoy.core.process import logs
+from convoy.core.process import logs, paths
 from convoy.core.process.clock import SystemClock
 from convoy.core.process.crashpoint import crash_point
 from convoy.core.rpc.server import async_server, bind
@@ -99,7 +99,7 @@ def take_epoch(cluster: Cluster, namespace: str, name: str, pod: str) -> Taken:
             },
         }
         try:
-            cluster.apply_status(ours, field_manager=status.FIELD_MANAGER)
+            cluster.apply_status(ours, field_manager=names.MANAGER_MASTER)
         except Conflict:
             if attempt == _EPOCH_TRIES:
                 raise
@@ -347,4 +347,4 @@ def job_dir(settings: MasterSettings, job: ElasticJob) -> Path:
     if settings.job_dir is not None:
         return settings.job_dir
     metadata = job.metadata
-    return settings.state_dir / "jobs" / metadata.namespace / f"{metadata.name}-{metadata.uid[:8]}"
+    return paths.job_dir(settings.state_dir, metadata.namespace, metadata.name, metadata.uid)

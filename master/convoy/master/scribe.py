@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from convoy.core.api import names
 from convoy.core.api.errors import AlreadyExists, ConvoyError, NotFound
 from convoy.core.api.meta import Manifest
 from convoy.core.api.plan import PlanPhase
@@ -128,7 +129,7 @@ class Scribe:
         facts, epoch = state.facts, state.job.epoch
         manifest = convert.plan_manifest(plan, facts.name, facts.namespace, epoch, self._owner)
         try:
-            await self._in_thread(lambda: self._cluster.create(manifest, field_manager=status.FIELD_MANAGER))
+            await self._in_thread(lambda: self._cluster.create(manifest, field_manager=names.MANAGER_MASTER))
         except AlreadyExists:
             await self._reread_plan(plan)
         except ConvoyError as error:
@@ -158,7 +159,7 @@ class Scribe:
         return manifest
 
     async def _apply_status(self, manifest: Manifest) -> None:
-        await self._in_thread(lambda: self._cluster.apply_status(manifest, field_manager=status.FIELD_MANAGER))
+        await self._in_thread(lambda: self._cluster.apply_status(manifest, field_manager=names.MANAGER_MASTER))
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

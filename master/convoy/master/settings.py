@@ -26,7 +26,7 @@ class MasterSettings(Settings):
     pod: str = _from(names.ENV_POD_NAME, default="", description="Name of the pod in which this master runs.")
     host: str = _from("CONVOY_MASTER_HOST", default="127.0.0.1", description="Address at which the master listens.")
     port: int = _from(
-        "CONVOY_MASTER_PORT",
+        names.ENV_MASTER_PORT,
         default=names.MASTER_PORT,
         description="Port at which agents call. 0: the kernel chooses one.",
         ge=0,

@@ -7,7 +7,8 @@ from typing import Any
 
 from convoy.core.api import names
 from convoy.core.api.job import OptimizeMode
-from convoy.core.api.meta import Manifest, timestamp
+from convoy.core.api.meta import Manifest
+from convoy.core.api.moments import timestamp
 from convoy.master.brain import Reach
 from convoy.master.decide import speed
 from convoy.master.decide.draft import Draft
@@ -16,7 +17,6 @@ from convoy.master.decide.scaling import single_job_notice
 from convoy.master.decide.state import GroupState, RoundState, State
 
 BRAIN_AVAILABLE = "BrainAvailable"
-FIELD_MANAGER = "convoy-master"
 
 
 def training_state(state: State) -> str:

@@ -27,9 +27,7 @@ from convoy.operator.actions import (
     EnsureDirectory,
     EnsureTokenSecret,
 )
-from convoy.operator.settings import BRAIN_TOKEN_SECRET, SYSTEM_NAMESPACE
 
-FIELD_MANAGER = "convoy-operator"
 _TOKEN_BYTES = 32
 
 
@@ -75,7 +73,7 @@ class Executor:
 
     def _create(self, manifest: Manifest) -> None:
         with contextlib.suppress(AlreadyExists):
-            self._cluster.create(manifest, field_manager=FIELD_MANAGER)
+            self._cluster.create(manifest, field_manager=names.MANAGER_OPERATOR)
 
     def _delete_pod(self, action: DeletePod) -> None:
         with contextlib.suppress(NotFound):
@@ -91,13 +89,13 @@ class Executor:
             "metadata": metadata,
             "status": action.status,
         }
-        self._cluster.apply_status(manifest, field_manager=FIELD_MANAGER)
+        self._cluster.apply_status(manifest, field_manager=names.MANAGER_OPERATOR)
 
     def _ensure_token(self, action: EnsureTokenSecret) -> None:
         held = self._data(action.namespace, action.name)
         made = base64.b64encode(secrets.token_urlsafe(_TOKEN_BYTES).encode()).decode()
         data = {"token": (held or {}).get("token") or made}
-        brain = (self._data(SYSTEM_NAMESPACE, BRAIN_TOKEN_SECRET) or {}).get("token")
+        brain = (self._data(names.SYSTEM_NAMESPACE, names.BRAIN_TOKEN_SECRET) or {}).get("token")
         if brain:
             data["brain-token"] = brain
         manifest: Manifest = {
@@ -110,7 +108,7 @@ class Executor:
         if held is None:
             self._create(manifest)
         else:
-            self._cluster.apply(manifest, field_manager=FIELD_MANAGER, force=True)
+            self._cluster.apply(manifest, field_manager=names.MANAGER_OPERATOR, force=True)
 
     def _data(self, namespace: str, name: str) -> dict[str, str] | None:
         try:

@@ -20,7 +20,6 @@ from convoy.core.api.plan import PlanPhase, ScalePlan
 from convoy.core.api.pod import Pod
 from convoy.core.api.resources import Capacity
 from convoy.core.cluster.port import Cluster, Kind
-from convoy.operator.settings import BRAIN_TOKEN_SECRET, SYSTEM_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def observe(
     uid = job.metadata.uid
     service = _find(cluster, Kind.SERVICE, namespace, names.master_service(name))
     secret = _find(cluster, Kind.SECRET, namespace, names.token_secret(name))
-    brain = _find(cluster, Kind.SECRET, SYSTEM_NAMESPACE, BRAIN_TOKEN_SECRET)
+    brain = _find(cluster, Kind.SECRET, names.SYSTEM_NAMESPACE, names.BRAIN_TOKEN_SECRET)
     taken = {pod["metadata"]["name"] for pod in pods if _controller(pod) != uid}
     taken |= {one["metadata"]["name"] for one in (service, secret) if one and _controller(one) not in (uid, None)}
     observed = Observed(

@@ -19,8 +19,9 @@ from convoy.operator.actions import Action, ApplyPlanStatus, Decision, DeletePod
 from convoy.operator.observe import Observed, PlanView
 from convoy.operator.pods import Site, node_pod
 
-FINISHED = "Finished"
-"""The plan's condition; while it is False its reason says what is waited for."""
+LOST_GRACE_SECONDS = 2.0
+"""How long a pod may take to end whose rank the same plan gives to another: its node was lost, and while it lasts the
+rank is in no round."""
 _NAME_RETRY_SECONDS = 0.2
 
 
@@ -95,7 +96,7 @@ def _refusal(view: PlanView, job: ElasticJob) -> Reason | None:
     for index, pod in enumerate(spec.create_pods):
         problem = _problem(pod, job)
         if problem is not None:
-            return Reason("InvalidManifest", f"spec.createPods.{index}.{problem}")
+            return Reason("InvalidManifest", f"spec.createPods[{index}].{problem}")
     return None
 
 
@@ -126,7 +127,10 @@ def _change_pods(
         nodes = stated.replicas if stated and stated.replicas is not None else staying + coming
         actions.append(node_pod(job, site, node, service, nodes=nodes))
     gone = {pod.name: pod for pod in removed if not pod.deleting}
-    actions.extend(DeletePod(pod.namespace, pod.name, pod.uid) for pod in gone.values())
+    replaced = {(pod.type, pod.rank_index) for pod in plan.spec.create_pods}
+    for pod in gone.values():
+        grace = LOST_GRACE_SECONDS if (pod.role, pod.rank) in replaced else None
+        actions.append(DeletePod(pod.namespace, pod.name, pod.uid, grace))
     explained = plan.spec.explanation
     why = f": {explained.reason}" if explained else ""
     reason = Reason("CarriedOut", f"{len(wanted)} pods created, {len(gone)} removed{why}")
@@ -145,7 +149,7 @@ def _wait(view: PlanView, reason: Reason, now: datetime) -> Decision:
 
 def _status(view: PlanView, phase: PlanPhase, finished: str, reason: Reason, now: datetime) -> ApplyPlanStatus:
     condition = Condition.model_validate(
-        {"type": FINISHED, "status": finished, "reason": reason.reason, "message": reason.message}
+        {"type": names.CONDITION_FINISHED, "status": finished, "reason": reason.reason, "message": reason.message}
     ).model_copy(update={"last_transition_time": now})
     status = PlanStatus(
         phase=phase,

@@ -11,16 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from convoy.core.api import names
+from convoy.core.api import names, resources
 from convoy.core.api.job import ElasticJob, PodTemplate
 from convoy.core.api.meta import Manifest
 from convoy.core.api.plan import PodMeta
 from convoy.core.cluster.port import Kind
 from convoy.operator.actions import CreateObject
 
-MASTER_NICE = "5"
-"""On one machine a master yields the CPU to training."""
-ENV_MASTER_PORT = "CONVOY_MASTER_PORT"
 _MASTER_REQUESTS = {"cpu": "100m", "memory": "256Mi"}
 _MASTER_GRACE_SECONDS = 10
 
@@ -48,7 +45,7 @@ class Site:
         if self.jobs_dir is None:
             return None
         meta = job.metadata
-        return self.jobs_dir / meta.namespace / f"{meta.name}-{meta.uid[:8]}"
+        return self.jobs_dir / meta.namespace / names.job_folder(meta.name, meta.uid)
 
 
 def service_address(service: Manifest) -> str | None:
@@ -97,7 +94,7 @@ def master_pod(job: ElasticJob, site: Site, index: int, service: Manifest, *, br
     ]  # fmt: skip
     main.setdefault("resources", {"requests": dict(_MASTER_REQUESTS)})
     env = _common_env(job, site, name)
-    env[ENV_MASTER_PORT] = str(service_port(service) or names.MASTER_PORT)
+    env[names.ENV_MASTER_PORT] = str(service_port(service) or names.MASTER_PORT)
     brain = job.spec.brain_service or site.brain_address
     if brain:
         env[names.ENV_BRAIN_ADDRESS] = brain
@@ -108,7 +105,7 @@ def master_pod(job: ElasticJob, site: Site, index: int, service: Manifest, *, br
     spec.setdefault("terminationGracePeriodSeconds", _MASTER_GRACE_SECONDS)
     given = replica.template.metadata if replica else None
     labels = names.pod_labels(job.metadata.name, names.MASTER, node_id=index, rank=0)
-    annotations = {names.ANNOTATION_NICE: MASTER_NICE, **(given.annotations if given else {}), **_place(job)}
+    annotations = {names.ANNOTATION_NICE: names.CONTROL_NICE, **(given.annotations if given else {}), **_place(job)}
     return _create(job, Kind.POD, name, {**(given.labels if given else {}), **labels}, annotations, spec)
 
 
@@ -134,6 +131,9 @@ def node_pod(job: ElasticJob, site: Site, node: PodMeta, service: Manifest, *, n
         names.ENV_NODE_NUM: str(nodes),
         names.ENV_MASTER_ADDRESS: service_address(service) or "",
     }
+    asked = resources.requested(spec)
+    env |= {names.ENV_WORKER_CPU: f"{asked.cores:g}"} if asked.cores else {}
+    env |= {names.ENV_WORKER_MEMORY: str(asked.memory)} if asked.memory else {}
     _add_env(main, env)
     spec["restartPolicy"] = "Never"
     labels = names.pod_labels(

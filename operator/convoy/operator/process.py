@@ -8,20 +8,21 @@ import threading
 from enum import Enum
 from pathlib import Path
 
+from convoy.core.api import names
 from convoy.core.api.errors import NotFound, Unusable
 from convoy.core.api.job import Phase
 from convoy.core.api.meta import Manifest
 from convoy.core.api.pod import Pod
 from convoy.core.cluster.local import LocalKubelet, open_cluster
 from convoy.core.cluster.port import Cluster, Kind
-from convoy.core.process import logs
+from convoy.core.process import logs, paths
 from convoy.core.process.clock import Clock, SystemClock
 from convoy.core.process.lock import ProcessLock
 from convoy.core.process.paths import ensure_writable
 from convoy.core.process.signals import stop_event
 from convoy.operator.controller import Controller
 from convoy.operator.pods import Site
-from convoy.operator.settings import SYSTEM_NAMESPACE, OperatorSettings, lock_file
+from convoy.operator.settings import OperatorSettings
 
 _LOOK_SECONDS = 0.2
 _IDLE_LOOK_SECONDS = 1.0
@@ -40,7 +41,7 @@ def run(settings: OperatorSettings) -> None:
     logs.configure("operator")
     log = logs.get("operator.process")
     state = ensure_writable(settings.state_dir)
-    lock = ProcessLock(lock_file(state))
+    lock = ProcessLock(paths.operator_lock(state))
     if not lock.acquire():
         raise Unusable(
             f"state directory {state}: an operator (pid {lock.holder()}) runs there already; "
@@ -78,7 +79,7 @@ def _run(cluster: Cluster, settings: OperatorSettings, site: Site, stop: threadi
             delete_pods(cluster, clock, None)
             return f"process {settings.exit_with} is gone"
         case End.IDLE:
-            delete_pods(cluster, clock, SYSTEM_NAMESPACE)
+            delete_pods(cluster, clock, names.SYSTEM_NAMESPACE)
             return "no job is unfinished"
 
 
@@ -87,7 +88,7 @@ def _site(settings: OperatorSettings, state: Path) -> Site:
         master_image=settings.master_image,
         master_command=tuple(settings.master_command),
         brain_address=settings.brain_address,
-        jobs_dir=state / "jobs",
+        jobs_dir=paths.jobs_dir(state),
     )
 
 
@@ -121,7 +122,7 @@ def idle(cluster: Cluster) -> bool:
     if any(not _is_finished(job) for job in cluster.list(Kind.ELASTIC_JOB).items):
         return False
     pods = (Pod.from_manifest(pod) for pod in cluster.list(Kind.POD).items)
-    return all(pod.namespace == SYSTEM_NAMESPACE or pod.phase.is_over for pod in pods)
+    return all(pod.namespace == names.SYSTEM_NAMESPACE or pod.phase.is_over for pod in pods)
 
 
 def _is_finished(job: Manifest) -> bool:

@@ -1,4 +1,4 @@
-"""Settings of the operator, and where on one machine its lock lies."""
+"""Settings of the operator: ``convoy operator``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from pydantic import Field
 from convoy.core.api.envelope import VERSION
 from convoy.core.process.paths import state_dir
 from convoy.core.process.settings import Settings
-
-SYSTEM_NAMESPACE = "convoy-system"
-"""Namespace of Convoy's own pods, such as the Brain's."""
-BRAIN_TOKEN_SECRET = "convoy-brain-token"
-"""Secret in the system namespace whose key ``token`` the Brain asks of its callers."""
 
 
 class OperatorSettings(Settings):
@@ -44,8 +39,3 @@ class OperatorSettings(Settings):
     exit_with: int | None = Field(
         default=None, gt=0, description="Pid of a process with which to end, deleting all pods first."
     )
-
-
-def lock_file(state: Path) -> Path:
-    """Return the file whose lock the operator of that state directory holds (see ProcessLock)."""
-    return state / "operator.lock"

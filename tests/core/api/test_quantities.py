@@ -70,11 +70,6 @@ def test_cores_survive_rendering_to_a_thousandth(thousandths: int) -> None:
     assert quantity.parse(text) == Decimal(thousandths) / 1000
 
 
-@given(st.integers(0, 2**62))
-def test_bytes_survive_rendering(size: int) -> None:
-    assert quantity.count(quantity.render_bytes(size)) == size
-
-
 def test_a_part_of_a_byte_counts_as_one() -> None:
     assert quantity.count("1500m") == 2
     assert quantity.count("1m") == 1

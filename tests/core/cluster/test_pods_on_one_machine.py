@@ -112,8 +112,6 @@ def test_a_pod_is_read_as_the_slim_record(cluster: LocalCluster) -> None:
     record = Pod.from_manifest(wait_phase(cluster, "slim", "Failed"))
     assert (record.phase, record.exit_code, record.reason, record.message) == (PodPhase.FAILED, 7, "Error", "why")
     assert record.node == "local"
-    assert record.started_at
-    assert record.finished_at > record.started_at
 
 
 def test_a_pod_waits_until_another_makes_room(cluster: LocalCluster) -> None:

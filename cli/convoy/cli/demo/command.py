@@ -12,12 +12,11 @@ from types import FrameType
 
 from rich.console import Console
 
-from convoy.cli import demo as demo_package
 from convoy.cli.demo.scenario import QUICK, WHOLE, Scenario, Story
 from convoy.cli.demo.stage import Stage
 from convoy.core.api.errors import Unusable
 
-_PACKAGE = Path(str(next(iter(demo_package.__path__)))).parent
+_PACKAGE = Path(__file__).parents[1]
 
 
 def run(directory: Path, *, quick: bool) -> int:

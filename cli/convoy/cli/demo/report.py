@@ -18,11 +18,11 @@ from convoy.cli.demo import watch
 from convoy.cli.demo.measure import speed
 from convoy.cli.demo.scenario import Story
 from convoy.cli.demo.verify.verdict import Verdict
+from convoy.core.api import names
+from convoy.core.process.paths import jobs_dir
 
 _NOTICED = ("ProcessFailed", "MemberLost", "MemberLeft", "PeerLost", "AgentRestarted")
 """Reasons with which the master ends a round by a fault."""
-
-Rows = list[dict[str, Any]]
 
 
 class Measurements:
@@ -35,7 +35,9 @@ class Measurements:
         self.advice = sorted(watch.of_job(store, "recommendation", story.uid), key=lambda row: row["made_at"])
         self.plans = sorted(watch.of_job(store, "scale_plan", story.uid), key=lambda row: row["created_at"])
         self.events = sorted(watch.of_job(store, "job_event", story.uid), key=lambda row: row["happened_at"])
-        self.steps = next((directory / "state" / "jobs" / "default").glob(f"*-{story.uid[:8]}")) / "steps"
+        self.steps = (
+            next((jobs_dir(directory / "state") / "default").glob(names.job_folder("*", story.uid))) / "steps"
+        )
 
     def chosen(self) -> dict[str, Any] | None:
         """Return the recommendation that the job was resized by, None where there was none."""

@@ -15,12 +15,14 @@ from convoy.cli.demo import watch
 from convoy.cli.demo.faults import Faults, is_running, master_pod
 from convoy.cli.demo.stage import Stage
 from convoy.cli.demo.watch import Last
+from convoy.core.api import names
 from convoy.core.api.errors import JobFailed
 from convoy.core.api.job import ElasticJob, Phase
 from convoy.core.api.meta import Manifest
 from convoy.core.api.plan import PlanPhase, ScalePlan
 from convoy.core.cluster.local.processes import alive
 from convoy.core.cluster.port import Kind
+from convoy.core.process import paths
 
 NAMESPACE = "default"
 
@@ -70,9 +72,9 @@ class Scenario:
     def submit(self, job: Manifest) -> Path:
         """Submit a job as `convoy submit` does; return the folder of its step logs."""
         submit.check(self.stage.cluster, job)
-        created = self.stage.cluster.create(job, field_manager="convoy-cli")
+        created = self.stage.cluster.create(job, field_manager=names.MANAGER_CLI)
         uid = created["metadata"]["uid"]
-        return self.stage.state / "jobs" / NAMESPACE / f"{job['metadata']['name']}-{uid[:8]}" / "steps"
+        return paths.job_dir(self.stage.state, NAMESPACE, job["metadata"]["name"], uid) / "steps"
 
     def train(self) -> None:
         """Submit the example and wait for its first steps."""
@@ -168,10 +170,6 @@ class Scenario:
     def job(self, name: str | None = None) -> ElasticJob:
         """Return a job as it is now."""
         return ElasticJob.from_manifest(self.stage.cluster.get(Kind.ELASTIC_JOB, NAMESPACE, name or self.name))
-
-    def chosen(self) -> int:
-        """Return the size that the Brain chose: that of the last round."""
-        return self._ends()[0].world
 
     def _over(self, name: str) -> Phase | None:
         phase = self.job(name).status.phase

@@ -18,7 +18,7 @@ from convoy.cli import local
 from convoy.core.api.errors import ConvoyError, DeadlineMissed, InvalidInput, Unusable
 from convoy.core.cluster.port import Cluster
 from convoy.core.process.lock import ProcessLock
-from convoy.core.process.paths import ensure_writable
+from convoy.core.process.paths import ensure_writable, operator_lock
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class Stage:
 
     def _await_earlier(self) -> None:
         """Wait until what an earlier demo left, if it was killed, has ended by itself."""
-        lock = ProcessLock(self.state / "operator.lock")
+        lock = ProcessLock(operator_lock(self.state))
         until = time.monotonic() + _LEAVE
         while (pid := lock.holder()) is not None:
             if time.monotonic() > until:

@@ -13,8 +13,7 @@ database, and a message that says what was expected, what came and what to do ab
     │   ├── NotFound            no such object
     │   ├── AlreadyExists       an object of that name is there already
     │   ├── Conflict            the object changed since it was read, or a field has another owner
-    │   ├── Expired             a watch asked for changes older than those that are kept
-    │   └── Forbidden           not allowed to this account
+    │   └── Expired             a watch asked for changes older than those that are kept
     ├── Fenced                  the caller was replaced; it must stop
     │   ├── StaleEpoch          a newer master holds the job
     │   └── StaleIncarnation    a newer process holds the node's rank
@@ -110,12 +109,6 @@ class Expired(ClusterError):
     """A watch asked for changes older than those that are kept: list again."""
 
     reason = "Expired"
-
-
-class Forbidden(ClusterError):
-    """The account may not do that."""
-
-    reason = "Forbidden"
 
 
 class Fenced(ConvoyError):

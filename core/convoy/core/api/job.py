@@ -110,7 +110,7 @@ class PodTemplate(OpenModel):
 
     def main(self) -> Container:
         """Return the container that trains: the only one, or the one named ``main``, else the first."""
-        return next((one for one in self.spec.containers if one.name == "main"), self.spec.containers[0])
+        return self.spec.containers[names.main_container([one.name for one in self.spec.containers])]
 
 
 class Range(NamedTuple):

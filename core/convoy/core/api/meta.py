@@ -7,7 +7,7 @@ this package. Absent stays absent: a field that the user left out is None here a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -137,8 +137,14 @@ def validate(model: type[_M], value: Any, at: str = "") -> _M:
         return model.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        path = ".".join(part for part in (at, *map(str, first["loc"])) if part)
-        raise InvalidManifest(path, _explain(first, model)) from None
+        raise InvalidManifest(_path(at, first["loc"]), _explain(first, model)) from None
+
+
+def _path(at: str, places: tuple[str | int, ...]) -> str:
+    path = at
+    for place in places:
+        path += f"[{place}]" if isinstance(place, int) else f".{place}" if path else place
+    return path
 
 
 def _explain(error: Any, model: type[BaseModel]) -> str:
@@ -153,8 +159,3 @@ def _explain(error: Any, model: type[BaseModel]) -> str:
             return str(error["ctx"]["error"])
         case _:
             return f"{error['msg']}, not {shown}"
-
-
-def timestamp(moment: datetime | None = None) -> str:
-    """Return a moment (default: now) as Kubernetes writes it, in UTC with microseconds."""
-    return (moment or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

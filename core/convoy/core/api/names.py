@@ -6,6 +6,8 @@ same name and does nothing more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 GROUP = "elastic.iml.github.io"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
@@ -39,10 +41,23 @@ ANNOTATION_NICE = "convoy/nice"
 ANNOTATION_PIN = "convoy/pin"
 """``"true"``: the Brain recommends for this job, but nothing is carried out."""
 
-# Ports.
+# Convoy's own pods.
+SYSTEM_NAMESPACE = "convoy-system"
+BRAIN_TOKEN_SECRET = "convoy-brain-token"
+"""Secret in the system namespace whose key ``token`` the Brain asks of its callers."""
+CONTROL_NICE = "5"
+"""ANNOTATION_NICE of masters and of the Brain."""
+
+# Who writes objects' fields.
+MANAGER_OPERATOR = "convoy-operator"
+MANAGER_MASTER = "convoy-master"
+MANAGER_CLI = "convoy-cli"
+
+CONDITION_FINISHED = "Finished"
+"""A plan's condition; while it is False its reason says what is waited for."""
+
 MASTER_PORT = 50001
-WORKER_PORT = 3333
-PS_PORT = 2222
+"""Port of a master's service where the cluster chooses none."""
 
 # Environment of a node's pod.
 ENV_JOB_NAME = "ELASTIC_JOB_NAME"
@@ -57,10 +72,15 @@ ENV_NODE_RANK = "NODE_RANK"
 ENV_NODE_NUM = "NODE_NUM"
 ENV_MASTER_ADDRESS = "DLROVER_MASTER_ADDR"
 ENV_BRAIN_ADDRESS = "DLROVER_BRAIN_SERVICE_ADDR"
+ENV_MASTER_PORT = "CONVOY_MASTER_PORT"
 ENV_JOB_TOKEN = "CONVOY_JOB_TOKEN"
 ENV_BRAIN_TOKEN = "CONVOY_BRAIN_TOKEN"
 ENV_JOB_DIR = "CONVOY_JOB_DIR"
 """A directory that all pods of the job share and that outlives them: checkpoints, step logs, the master's state."""
+ENV_WORKER_CPU = "CONVOY_WORKER_CPU"
+"""Cores that the node's pod requests; absent where it requests none."""
+ENV_WORKER_MEMORY = "CONVOY_WORKER_MEMORY"
+"""Bytes that it requests; absent where it requests none."""
 ENV_AGENT_SOCKET = "CONVOY_AGENT_SOCKET"
 """Unix socket on which the agent listens to its workers (see convoy.agent.channel)."""
 
@@ -88,6 +108,16 @@ def master_service(job: str) -> str:
 def token_secret(job: str) -> str:
     """Return the name of the Secret that holds the job's token."""
     return f"{job}-convoy-token"
+
+
+def job_folder(job: str, uid: str) -> str:
+    """Return the name of the folder that a job's pods share: another one for each job of a name."""
+    return f"{job}-{uid[:8]}"
+
+
+def main_container(containers: Sequence[str]) -> int:
+    """Return which of a pod's containers, by their names, trains: the one named ``main``, else the first."""
+    return next((index for index, name in enumerate(containers) if name == "main"), 0)
 
 
 def scale_plan(job: str, number: int) -> str:

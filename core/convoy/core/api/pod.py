@@ -43,8 +43,6 @@ class Pod:
     reason: str = ""
     message: str = ""
     node: str = ""
-    started_at: str = ""
-    finished_at: str = ""
 
     @property
     def alive(self) -> bool:
@@ -58,7 +56,6 @@ class Pod:
         labels: dict[str, str] = metadata.get("labels") or {}
         status: dict[str, Any] = manifest.get("status") or {}
         terminated = _terminated(status)
-        running = _state(status, "running")
         return cls(
             name=metadata.get("name", ""),
             namespace=metadata.get("namespace", "default"),
@@ -74,8 +71,6 @@ class Pod:
             reason=terminated.get("reason") or status.get("reason") or "",
             message=terminated.get("message") or status.get("message") or "",
             node=(manifest.get("spec") or {}).get("nodeName") or "",
-            started_at=(running.get("startedAt") or terminated.get("startedAt") or ""),
-            finished_at=terminated.get("finishedAt") or "",
         )
 
 

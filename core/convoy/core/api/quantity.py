@@ -57,12 +57,3 @@ def render_cores(value: float) -> str:
     """Return cores as a quantity, exact to a thousandth: 1.5 is ``"1500m"``, 2.0 is ``"2"``."""
     thousandths = round(value * 1000)
     return str(thousandths // 1000) if thousandths % 1000 == 0 else f"{thousandths}m"
-
-
-def render_bytes(value: int) -> str:
-    """Return bytes as a quantity in the largest binary unit that divides them."""
-    for suffix in ("Gi", "Mi", "Ki"):
-        unit = int(_SUFFIXES[suffix])
-        if value and value % unit == 0:
-            return f"{value // unit}{suffix}"
-    return str(value)

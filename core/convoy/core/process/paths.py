@@ -6,6 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from convoy.core.api import names
 from convoy.core.api.errors import Unusable
 
 
@@ -19,6 +20,21 @@ def state_dir() -> Path:
     """Return the folder of the local cluster, the Brain's database, jobs' files: ``CONVOY_STATE_DIR``, else XDG's."""
     given = os.environ.get("CONVOY_STATE_DIR")
     return Path(given) if given else _base("XDG_STATE_HOME", ".local/state")
+
+
+def operator_lock(state: Path) -> Path:
+    """Return the file whose lock the operator of that state directory holds (see ProcessLock)."""
+    return state / "operator.lock"
+
+
+def jobs_dir(state: Path) -> Path:
+    """Return the folder below which each job has its own."""
+    return state / "jobs"
+
+
+def job_dir(state: Path, namespace: str, job: str, uid: str) -> Path:
+    """Return the folder that a job's pods share."""
+    return jobs_dir(state) / namespace / names.job_folder(job, uid)
 
 
 def _base(variable: str, fallback: str) -> Path:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 import threading
 from types import FrameType
+
+from convoy.core.process.parent import at_parents_end
 
 
 def stop_event() -> threading.Event:
@@ -37,9 +38,6 @@ def async_stop_event() -> asyncio.Event:
     return event
 
 
-_PR_SET_PDEATHSIG = 1
-
-
 def die_with_parent(number: int = signal.SIGKILL, *, parent: int | None = None) -> None:
     """Have the kernel send this process a signal when the thread that started it ends (Linux).
 
@@ -47,6 +45,6 @@ def die_with_parent(number: int = signal.SIGKILL, *, parent: int | None = None) 
     was told it, which also notices a parent that went before this call.
     """
     expected = os.getppid() if parent is None else parent
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+    at_parents_end(number)
     if os.getppid() != expected:
         os.kill(os.getpid(), number)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from convoy.core.api.errors import AlreadyExists, Conflict, Expired, InvalidInput, NotFound, Unavailable
-from convoy.core.api.meta import Manifest, timestamp
+from convoy.core.api.meta import Manifest
+from convoy.core.api.moments import timestamp
 from convoy.core.cluster.local import apply as merging
 from convoy.core.cluster.local import logfiles, node, objects, podstatus, store
 from convoy.core.cluster.local.changes import ChangeSignal
@@ -228,7 +229,7 @@ class LocalCluster:
 
 def _born(manifest: Manifest, kind: Kind, namespace: str, name: str) -> Manifest:
     metadata: Manifest = {"name": name, **({"namespace": namespace} if namespace else {})}
-    metadata |= {"uid": str(uuid.uuid4()), "generation": 1, "creationTimestamp": timestamp()}
+    metadata |= {"uid": str(uuid.uuid4()), "generation": 1, "creationTimestamp": timestamp(datetime.now(UTC))}
     spec = {"spec": manifest["spec"]} if "spec" in manifest else {}
     return {"apiVersion": manifest.get("apiVersion", "v1"), "kind": kind.value, "metadata": metadata, **spec}
 

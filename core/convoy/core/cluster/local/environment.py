@@ -36,7 +36,7 @@ def container(pod: Manifest) -> Manifest:
     containers: list[Manifest] = (pod.get("spec") or {}).get("containers") or []
     if not containers:
         raise StartError("spec.containers: expected one container, found none")
-    return next((one for one in containers if one.get("name") == "main"), containers[0])
+    return containers[names.main_container([one.get("name", "") for one in containers])]
 
 
 def base_environment(own: Mapping[str, str], bin_dir: str, state_dir: str) -> dict[str, str]:

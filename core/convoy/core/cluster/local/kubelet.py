@@ -24,6 +24,7 @@ from typing import Any
 from convoy.core.api import resources
 from convoy.core.api.errors import ConvoyError, Unusable
 from convoy.core.api.meta import Manifest
+from convoy.core.api.moments import timestamp
 from convoy.core.api.resources import Room
 from convoy.core.cluster.local import lifecycle, podstatus, processes
 from convoy.core.cluster.local.adapter import LocalCluster
@@ -342,4 +343,4 @@ def _names(pod: Manifest) -> dict[str, Any]:
 
 
 def _now() -> str:
-    return podstatus.timestamp(datetime.now(UTC))
+    return timestamp(datetime.now(UTC))

@@ -9,6 +9,7 @@ from typing import Any
 
 from convoy.core.api import quantity, resources
 from convoy.core.api.errors import InvalidQuantity
+from convoy.core.api.moments import moment
 from convoy.core.api.resources import Room
 from convoy.core.cluster.local import podstatus
 
@@ -110,7 +111,7 @@ def ran_for(pod: Manifest) -> float:
     ended = podstatus.state(pod, "terminated") or {}
     if "startedAt" not in ended:
         return 0.0
-    return (podstatus.moment(ended["finishedAt"]) - podstatus.moment(ended["startedAt"])).total_seconds()
+    return (moment(ended["finishedAt"]) - moment(ended["startedAt"])).total_seconds()
 
 
 def free(allocatable: Room, pods: Iterable[Manifest]) -> Room:

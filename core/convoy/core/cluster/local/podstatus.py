@@ -5,9 +5,9 @@ While it runs, ``status.containerStatuses[0]`` has a field that Kubernetes does 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
+from convoy.core.api import names
 from convoy.core.cluster.local.environment import POD_IP
 
 Manifest = dict[str, Any]
@@ -18,16 +18,6 @@ CRASH_LOOP = "CrashLoopBackOff"
 LOST = "ShimLost"
 KILLED = 137
 DEFAULT_GRACE_SECONDS = 30.0
-
-
-def timestamp(moment: datetime) -> str:
-    """Return a moment as Kubernetes writes it, with microseconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def moment(text: str) -> datetime:
-    """Undo ``timestamp``."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def container_status(pod: Manifest) -> Manifest:
@@ -140,7 +130,7 @@ def terminated(pod: Manifest, exit_code: int, reason: str, message: str, now: st
 
 def _identity(pod: Manifest, old: Manifest) -> Manifest:
     containers = pod["spec"].get("containers") or [{}]
-    main = next((one for one in containers if one.get("name") == "main"), containers[0])
+    main = containers[names.main_container([one.get("name", "") for one in containers])]
     return {
         "name": main.get("name", "main"),
         "image": main.get("image", ""),

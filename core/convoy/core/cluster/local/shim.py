@@ -25,17 +25,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from convoy.core.api import names
+from convoy.core.api.moments import timestamp
 from convoy.core.cluster.local import environment, podstatus, processes
 from convoy.core.cluster.local.environment import StartError
 from convoy.core.cluster.local.layout import Layout
 from convoy.core.cluster.local.store import Store
 from convoy.core.process.crashpoint import crash_point
 from convoy.core.process.lock import ProcessLock
+from convoy.core.process.parent import at_parents_end
 
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MESSAGE_BYTES = 2048
 _NOT_STARTED = 127
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -189,7 +190,7 @@ def _startable(pod: dict[str, Any]) -> bool:
 
 
 def _now() -> str:
-    return podstatus.timestamp(datetime.now(UTC))
+    return timestamp(datetime.now(UTC))
 
 
 def _next_signal(until: float | None) -> int | None:
@@ -234,7 +235,7 @@ def _become(
 ) -> NoReturn:
     try:
         os.setsid()
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        at_parents_end(signal.SIGKILL)
         if os.getppid() != shim:
             os._exit(_NOT_STARTED)
         if nice:
