@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convoy.core.api.job import Range
+from convoy.core.api.pod import PodPhase
+from convoy.master.decide.events import PodGone, PodObserved
 from convoy.master.decide.rendezvous import select
 from convoy.master.decide.state import GroupState, Launcher, RoundState
 
@@ -155,3 +159,70 @@ def test_without_its_state_file_a_master_believes_pods_and_agents(start):
     for rank in (0, 1):
         driver.report(rank, GroupState.SUCCEEDED)
     assert driver.state.job.verdict.state == "Succeeded"
+
+
+def silent(driver, rank):
+    """The rank's agent falls silent while its pod runs on; the others go on, and its replacement is there."""
+    lost = driver.agents.pop(rank)
+    name = f"job-edljob-worker-{lost.node_id}"
+    driver.end_pod = lambda name: None  # the operator asks for its end, which takes its time
+    for _ in range(10):
+        driver.tick(3)
+        driver.obey()
+    node = driver.state.job.nodes[rank]
+    assert node.id > lost.node_id
+    assert driver.state.live.pods[name].alive
+    return name
+
+
+def test_a_rank_is_given_away_only_when_the_pod_that_was_lost_has_ended(start):
+    driver = start(replicas=2)
+    name = silent(driver, 1)
+    driver.agent(1)
+    for _ in range(10):
+        driver.tick(3)
+    assert driver.state.job.round.number == 1, "the old worker may still train, and save"
+    driver.pods[name] = replace(driver.pods[name], deleting=True)
+    driver.post(PodObserved(driver.pods[name]))
+    driver.tick(1)
+    assert driver.state.job.round.number == 1, "its end was asked for, and isn't known"
+    driver.post(PodGone(driver.pods.pop(name)))
+    assert driver.state.job.round.number == 2
+    assert driver.state.job.round.ranks == (0, 1)
+
+
+def test_the_others_train_on_until_a_lost_pod_has_ended_and_yield_to_its_replacement_then(start):
+    driver = start(replicas=2, min_replicas=1)
+    name = silent(driver, 1)
+    assert driver.state.job.round.ranks == (0,)
+    driver.run(0)
+    driver.agent(1)
+    for _ in range(10):
+        driver.tick(3)
+    assert driver.told(0) == "TRAIN"
+    driver.pods[name] = replace(driver.pods[name], phase=PodPhase.FAILED, exit_code=137)
+    driver.post(PodObserved(driver.pods[name]))
+    assert driver.told(0) == "YIELD"
+    driver.obey()
+    assert driver.state.job.round.ranks == (0, 1)
+
+
+def test_an_earlier_pod_that_nobody_asked_to_end_is_removed(start):
+    driver = start(replicas=2)
+    stray = driver.pods["job-edljob-worker-1"]
+    newer = replace(stray, name="job-edljob-worker-9", uid="uid-9", id=9)
+    driver.pods[newer.name] = newer
+    driver.post(PodObserved(newer))  # made by hand
+    driver.agents[1] = replace(driver.agents[1], node_id=9, incarnation=99_000, round=0, group=GroupState.IDLE)
+    driver.register(1)
+    driver.join(1)
+    driver.obey()
+    assert driver.state.job.round.number == 1
+    plans = len(driver.created)
+    for _ in range(8):
+        driver.tick(1)
+        driver.obey()
+    assert driver.pods[stray.name].phase.is_over
+    assert len(driver.created) == plans
+    assert driver.state.job.round.ranks == (0, 1)
+    assert driver.state.job.round.member(1).node_id == 9

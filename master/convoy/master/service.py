@@ -32,7 +32,7 @@ from convoy.master.decide.directives import direction
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import AgentJoined, AgentRegistered, AgentReported, AgentStoppedWaiting
 from convoy.master.decide.nodes import is_stale
-from convoy.master.decide.rendezvous import missing
+from convoy.master.decide.rendezvous import joined, missing, predecessor
 from convoy.master.decide.state import Launcher, Node, Round
 from convoy.master.feed import Feed
 from convoy.master.hub import DirectiveHub
@@ -301,13 +301,13 @@ class MasterService(master_pb2_grpc.MasterServicer):
     def _who_is_missing(self, timeout: float) -> str:
         state = self._conductor.state
         draft = Draft(state, self._conductor.clock.now(), self._conductor.policy)
-        joined = len(draft.waiting_ranks())
+        ready = len(joined(draft))
         absent = missing(draft)
-        shown = ", ".join(f"{draft.pod(rank)} ({state.job.nodes[rank].status.value})" for rank in absent[:8])
+        shown = ", ".join(f"{draft.pod(rank)} ({_standing(draft, rank)})" for rank in absent[:8])
         more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
         fewest = state.range().fewest
         return (
-            f"{joined} of {joined + len(absent)} nodes joined within {timeout:g} s, at least {fewest} are needed; "
+            f"{ready} of {ready + len(absent)} nodes joined within {timeout:g} s, at least {fewest} are needed; "
             f"missing: {shown or 'none, but the world must be a multiple of the node unit, or waits out a back-off'}"
             f"{more}"
         )
@@ -316,6 +316,11 @@ class MasterService(master_pb2_grpc.MasterServicer):
         task = asyncio.ensure_future(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def _standing(draft: Draft, rank: int) -> str:
+    held = predecessor(draft, rank)
+    return f"its place is held until the end of {held}" if held else draft.job.nodes[rank].status.value
 
 
 def _world(round_: Round) -> master_pb2.JoinResponse:

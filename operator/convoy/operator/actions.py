@@ -42,11 +42,15 @@ class EnsureDirectory:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Ask a pod to end; ``uid`` keeps a namesake safe. That it is gone already is fine."""
+    """Ask a pod to end; ``uid`` keeps a namesake safe. That it is gone already is fine.
+
+    ``grace_seconds``: how long it may take; None: what its spec says.
+    """
 
     namespace: str
     name: str
     uid: str
+    grace_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,9 @@ class Executor:
 
     def _delete_pod(self, action: DeletePod) -> None:
         with contextlib.suppress(NotFound):
-            self._cluster.delete(Kind.POD, action.namespace, action.name, uid=action.uid)
+            self._cluster.delete(
+                Kind.POD, action.namespace, action.name, grace_seconds=action.grace_seconds, uid=action.uid
+            )
 
     def _apply_status(self, kind: Kind, action: ApplyJobStatus | ApplyPlanStatus) -> None:
         metadata = {"name": action.name, "namespace": action.namespace}

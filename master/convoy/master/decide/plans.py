@@ -29,8 +29,11 @@ def advance(draft: Draft) -> None:
             return
     absent = [rank for rank in range(job.target) if rank not in job.nodes]
     drained = [rank for rank, node in sorted(job.nodes.items()) if rank >= job.target and _is_drained(draft, node)]
-    if not (lost or absent or drained):
+    lingers = _lingers(draft)
+    if not (lost or absent or drained or lingers):
         return
+    if lingers:
+        draft.set_live(plan_after=draft.now + draft.policy.settle)  # it is asked to end once, not at each event
     remove = [_order(draft, job.nodes[rank]) for rank in (*lost, *drained) if _must_remove(draft, rank)]
     remove += _orphans(draft, {order.name for order in remove})
     for rank in drained:
@@ -121,6 +124,19 @@ def _must_remove(draft: Draft, rank: int) -> bool:
     return not pod.deleting and (rank >= draft.job.target or not pod.phase.is_over)
 
 
+def _lingers(draft: Draft) -> bool:
+    """Whether a pod that nobody asked to end keeps its rank from a later one that has been there for a while."""
+    return any(
+        name != node.pod(draft.state.facts.name)
+        and pod.alive
+        and pod.role == names.WORKER
+        and 0 <= pod.id < node.id
+        and draft.now - node.since > draft.policy.settle
+        for name, pod in draft.live.pods.items()
+        if (node := draft.job.nodes.get(pod.rank)) is not None
+    )
+
+
 def _orphans(draft: Draft, named: set[str]) -> list[PodOrder]:
     """Return live pods that hold no rank any more."""
     current = {draft.pod(rank) for rank in draft.job.nodes} | named
@@ -155,7 +171,11 @@ def _write(draft: Draft, create: list[PodOrder], remove: list[PodOrder], *, resi
         name = names.scale_plan(draft.state.facts.name, draft.job.next_plan)
         draft.set_job(next_plan=draft.job.next_plan + 1)
         ranks = ", ".join(map(str, lost))
-        cause = draft.job.cause if not lost else Cause("NodeReplaced", f"the nodes of ranks {ranks} were lost")
+        cause = draft.job.cause
+        if lost:
+            cause = Cause("NodeReplaced", f"the nodes of ranks {ranks} were lost")
+        elif not resizes:
+            cause = Cause("EarlierPodRemoved", "a later pod holds the rank")
     plan = Plan(name, draft.now, draft.job.target, tuple(create), tuple(remove), cause)
     draft.set_job(plan=plan)
     draft.act(WriteScalePlan(plan))

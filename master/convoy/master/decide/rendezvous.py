@@ -2,13 +2,15 @@
 
 A round completes at once when all live nodes wait for it; else when those that don't have used up their patience and
 enough wait. Its world is a multiple of the node unit, never less than the fewest nodes, never empty; ranks keep their
-order.
+order. A rank that an earlier pod may still hold is in no world until that pod has ended: silence is no proof of an
+end, and two would write the same checkpoints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from convoy.core.api import names
 from convoy.core.api.job import Range
 from convoy.master.decide import faults, rounds
 from convoy.master.decide.actions import AnswerJoin, CompleteRound
@@ -20,13 +22,13 @@ _BETWEEN_CALLS = 2.0  # who waited until just now calls again
 _STARTING_SECONDS = 10.0  # a new round's workers are left alone until they run, or for so long
 
 
-def select(joined: Sequence[int], limits: Range, unit: int) -> tuple[int, ...]:
+def select(ready: Sequence[int], limits: Range, unit: int) -> tuple[int, ...]:
     """Return the ranks of the largest world that those who joined can form; empty where they are too few."""
-    size = min(len(joined), limits.most)
+    size = min(len(ready), limits.most)
     size -= size % unit
     if size < max(limits.fewest, 1):
         return ()
-    return tuple(sorted(joined)[:size])
+    return tuple(sorted(ready)[:size])
 
 
 def on_joined(draft: Draft, event: AgentJoined) -> None:
@@ -67,11 +69,25 @@ def advance(draft: Draft) -> None:
         _consider_completing(draft)
 
 
+def joined(draft: Draft) -> list[int]:
+    """Return the ranks that can be in the next world, in order: they wait for it, and no earlier pod holds them."""
+    return [rank for rank in draft.waiting_ranks() if not predecessor(draft, rank)]
+
+
+def predecessor(draft: Draft, rank: int) -> str:
+    """Return the name of an earlier pod of the rank that hasn't ended, empty where none is there."""
+    node = draft.job.nodes[rank]
+    for name, pod in draft.live.pods.items():
+        if pod.role == names.WORKER and pod.rank == rank and 0 <= pod.id < node.id and not pod.phase.is_over:
+            return name
+    return ""
+
+
 def missing(draft: Draft) -> list[int]:
-    """Return the ranks that are wanted in the next round and don't wait for it."""
-    waiting = set(draft.waiting_ranks())
+    """Return the ranks that are wanted in the next round and can't be in it yet."""
+    ready = set(joined(draft))
     wanted = (NodeStatus.EXPECTED, NodeStatus.LIVE, NodeStatus.LOST)
-    return sorted(rank for rank, node in draft.job.nodes.items() if node.status in wanted and rank not in waiting)
+    return sorted(rank for rank, node in draft.job.nodes.items() if node.status in wanted and rank not in ready)
 
 
 def _consider_ending(draft: Draft) -> None:
@@ -87,7 +103,7 @@ def _consider_ending(draft: Draft) -> None:
         left = len(round_.members) - len(leaving)
         rounds.end(draft, RoundState.YIELDING, "ScaleDown", f"{len(round_.members)} nodes become {left}")
         return
-    newcomers = [rank for rank in draft.waiting_ranks() if rank not in round_.ranks]
+    newcomers = [rank for rank in joined(draft) if rank not in round_.ranks]
     world = select([*round_.ranks, *newcomers], draft.state.range(), draft.state.unit)
     if len(world) <= len(round_.members):
         return
@@ -106,9 +122,8 @@ def _consider_ending(draft: Draft) -> None:
 def _consider_completing(draft: Draft) -> None:
     if draft.now < draft.job.not_before:
         return
-    joined = draft.waiting_ranks()
     limits = draft.state.range()
-    world = select(joined, limits, draft.state.unit)
+    world = select(joined(draft), limits, draft.state.unit)
     if not world:
         return
     if len(world) < limits.most and any(_is_worth_waiting_for(draft, rank) for rank in missing(draft)):
