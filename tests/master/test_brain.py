@@ -7,7 +7,10 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from convoy.core.api.envelope import Envelope
+from convoy.core.api.errors import InvalidInput, Unavailable, Unusable
 from convoy.core.api.v1 import brain_pb2, metrics_pb2
 from convoy.core.api.v1 import master_pb2 as pb
 from convoy.core.process.clock import SystemClock
@@ -74,6 +77,51 @@ async def eventually_sent(sender: BrainClient, feed: Feed) -> None:
         await sender.send()
         await asyncio.sleep(0.05)
     assert not feed.waiting
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (InvalidInput("a value doesn't fit", reason="ValueRefused"), 1),
+        (TypeError("what nobody foresaw"), 3),
+    ],
+)
+def test_a_report_that_cant_be_stored_is_dropped_and_the_next_ones_go_on(error: Exception, tries: int) -> None:
+    async def play() -> None:
+        brain, feed = FakeBrain(), Feed()
+        brain.poison["Poison"] = error
+        with serving(brain) as port:
+            sender = client(port, feed)
+            feed.add(events=[metrics_pb2.JobEvent(reason="Poison"), metrics_pb2.JobEvent(reason="Beside")])
+            for _ in range(tries):
+                assert not await sender.send()
+            feed.add(events=[metrics_pb2.JobEvent(reason="Later")])
+            assert await sender.send()
+            assert brain.received == tries + 1
+            await sender.close(1.0)
+        assert [event.reason for event in brain.rows("events")] == ["ReportsDropped", "Later"]
+        assert "2 of rows" in brain.rows("events")[0].message
+        assert str(error) in brain.rows("events")[0].message
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("error", [Unavailable("busy"), Unusable("denied", reason="DatabaseDenied")])
+def test_a_brain_in_trouble_loses_no_report(error: Exception) -> None:
+    async def play() -> None:
+        brain, feed = FakeBrain(), Feed()
+        brain.poison["Kept"] = error
+        with serving(brain) as port:
+            sender = client(port, feed)
+            feed.add(events=[metrics_pb2.JobEvent(reason="Kept")])
+            for _ in range(5):
+                assert not await sender.send()
+            brain.poison.clear()
+            assert await sender.send()
+            await sender.close(1.0)
+        assert [event.reason for event in brain.rows("events")] == ["Kept"]
+
+    asyncio.run(play())
 
 
 def test_a_wrong_token_is_said_and_nothing_is_lost() -> None:

@@ -16,18 +16,25 @@ BRAIN_TOKEN = "the-brain's-token"
 
 
 class FakeBrain(brain_pb2_grpc.BrainServicer):
-    """Keeps what it is told by (sender, incarnation, sequence); ``answers`` are given one by one, then KEEP."""
+    """Keeps what it is told by (sender, incarnation, sequence); ``answers`` are given one by one, then KEEP.
+
+    A report with an event whose reason is in ``poison`` is answered with that error.
+    """
 
     def __init__(self) -> None:
         self.reports: dict[tuple[str, int, int], brain_pb2.BrainReport] = {}
         self.received = 0
         self.lose_answers = 0
+        self.poison: dict[str, Exception] = {}
         self.questions: list[brain_pb2.OptimizeRequest] = []
         self.answers: list[brain_pb2.Recommendation] = []
 
     def Report(self, request: brain_pb2.BrainReport, context: Any) -> brain_pb2.BrainAck:
         who = caller()
         self.received += 1
+        for event in request.events:
+            if event.reason in self.poison:
+                raise self.poison[event.reason]
         self.reports.setdefault((who.sender, who.incarnation, who.sequence), request)
         if self.lose_answers:
             self.lose_answers -= 1

@@ -90,8 +90,6 @@ class BrainClient:
             self._set(True, "Reachable", f"reports are stored by the Brain at {self._address}")
             for sentence in ack.refused:
                 log.warning("the Brain refused a row", why=sentence)
-            if ack.refused:
-                self._say_dropped({"rows": len(ack.refused)}, f"the Brain refused them, the first: {ack.refused[0]}")
             dropped = self._feed.acknowledge()
             self._broken = 0
             if dropped:

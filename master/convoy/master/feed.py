@@ -67,11 +67,15 @@ class Feed:
         return dropped
 
     @property
+    def sent(self) -> int:
+        """Rows of the batch that is being sent."""
+        batch = self._batch
+        return len(batch.speed) + len(batch.load) + len(batch.events) + len(batch.plans) if batch else 0
+
+    @property
     def waiting(self) -> int:
         """Rows that aren't acknowledged."""
-        sent = self._batch
-        inside = len(sent.speed) + len(sent.load) + len(sent.events) + len(sent.plans) if sent else 0
-        return inside + sum(len(rows) for rows in self._rows.values()) + len(self._plans)
+        return self.sent + sum(len(rows) for rows in self._rows.values()) + len(self._plans)
 
     def _take(self, kind: str) -> list[Any]:
         rows = self._rows[kind]

@@ -75,6 +75,28 @@ def test_a_report_that_another_overtook_is_stored_and_takes_back_no_plan(engine,
     assert rows(engine, Reporter)[0].sequence == 2
 
 
+def test_a_row_that_the_database_refuses_is_refused_alone(engine, ingest):
+    """The schema may be stricter than the checks, and the report must not come back for ever."""
+    sqlite = "WHEN NEW.last_step = 2 BEGIN SELECT RAISE(ABORT, 'two is out of range'); END"
+    mysql = (
+        "FOR EACH ROW IF NEW.last_step = 2 THEN SIGNAL SQLSTATE '22003' SET MYSQL_ERRNO = 1264, "
+        "MESSAGE_TEXT = 'two is out of range'; END IF"
+    )
+    with engine.begin() as connection:
+        body = sqlite if engine.dialect.name == "sqlite" else mysql
+        connection.exec_driver_sql(f"CREATE TRIGGER strict BEFORE INSERT ON training_speed {body}")
+    try:
+        ack = ingest.store(envelope(1), report(window(1), window(2), window(3)))
+    finally:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("DROP TRIGGER strict")
+    assert ack.stored == 2
+    assert "speed sample 2 of 3" in ack.refused[0]
+    assert "two is out of range" in ack.refused[0]
+    assert steps(engine) == [1, 3]
+    assert rows(engine, Reporter)[0].sequence == 1
+
+
 def test_what_the_next_master_sends_again_is_stored_once(engine, ingest):
     ingest.store(envelope(7), report(window(1), window(2)))
     ingest.store(envelope(1, sender="master-1", incarnation=2), report(window(2), window(3)))

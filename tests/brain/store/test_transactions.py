@@ -3,14 +3,14 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.exc import DataError, IntegrityError, StatementError
+from sqlalchemy.exc import StatementError
 
 from convoy.brain.store import jobs
 from convoy.brain.store.engine import open_engine, reading, writing
 from convoy.brain.store.migrate import migrate
 from convoy.brain.store.tables import Job, JobEvent, JobFeature, ScalePlan, TrainingSpeed
 from convoy.brain.store.write import insert_new, insert_or_update
-from convoy.core.api.errors import Unavailable, Unusable
+from convoy.core.api.errors import InvalidInput, Unavailable, Unusable
 
 AT = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 JOB = dict.fromkeys(("template", "image", "user", "model", "cluster", "node_type"), "") | {
@@ -73,8 +73,9 @@ def test_a_row_whose_key_is_there_stays_as_it_is(engine):
 
 
 def test_inserting_what_is_new_hides_no_other_fault(engine):
-    with pytest.raises((IntegrityError, DataError)), writing(engine) as connection:
+    with pytest.raises(InvalidInput, match="refuses a value") as caught, writing(engine) as connection:
         insert_new(connection, TrainingSpeed, [{**WINDOW, "samples": None}])
+    assert caught.value.reason == "ValueRefused"
     assert count(engine, TrainingSpeed) == 0
 
 
@@ -102,7 +103,7 @@ def test_an_error_undoes_the_whole_transaction(engine):
 
 def test_a_row_of_no_job_is_refused_where_a_foreign_key_can_stand(engine):
     event = {"job_id": 99, "happened_at": AT, "reason": "X", "node": "", "round": 0, "message": "", "evidence": {}}
-    with pytest.raises(IntegrityError), writing(engine) as connection:
+    with pytest.raises(InvalidInput, match=r"(?i)foreign key"), writing(engine) as connection:
         connection.execute(sa.insert(JobEvent), [event])
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -29,7 +31,7 @@ from convoy.brain.store.tables import (
     ScalePlan,
     TrainingSpeed,
 )
-from convoy.brain.store.write import insert_new, insert_or_update
+from convoy.brain.store.write import each_that_fits, insert_new, insert_or_update
 from convoy.core.api.envelope import Envelope
 from convoy.core.api.errors import InvalidInput, Unavailable
 from convoy.core.api.v1 import brain_pb2
@@ -91,7 +93,7 @@ class Ingest:
         """Store a report; when this returns it is committed.
 
         Raises:
-            InvalidInput: nobody's report, or of no job.
+            InvalidInput: nobody's report, or of no job, or the database can't hold what describes the job.
             Unavailable: the database can't be reached now; nothing is stored, send it again.
         """
         _refuse_nobody(envelope, report)
@@ -159,17 +161,32 @@ def _store(connection: Connection, envelope: Envelope, rows: _Rows, now: datetim
     overtaken = envelope.sequence < watermark
     if known is not None:
         jobs.ensure(connection, rows.job, now, follow=not overtaken)
-    for table, new in ((TrainingSpeed, rows.speed), (NodeLoad, rows.load), (JobEvent, rows.events)):
-        insert_new(connection, table, [{"job_id": job, **row} for row in new])
+    refused: list[str] = []
+    for kind, table, new in (
+        ("speed sample", TrainingSpeed, rows.speed),
+        ("node load", NodeLoad, rows.load),
+        ("event", JobEvent, rows.events),
+    ):
+        refused += _insert(kind, [{"job_id": job, **row} for row in new], partial(insert_new, connection, table))
     plans, unknown = _of_known_recommendations(connection, job, rows.plans)
     if overtaken:
-        insert_new(connection, ScalePlan, plans)
-        return rows.count, unknown
+        refused += _insert("plan", plans, partial(insert_new, connection, ScalePlan))
+        return rows.count - len(refused), refused + unknown
     jobs.set_features(connection, job, rows.features)
-    insert_or_update(connection, ScalePlan, plans, key=_PLAN_KEY, update=_PLAN_UPDATES)
+    upsert = partial(insert_or_update, connection, ScalePlan, key=_PLAN_KEY, update=_PLAN_UPDATES)
+    refused += _insert("plan", plans, upsert)
     changes = {"sequence": envelope.sequence, "last_seen": now}
     connection.execute(sa.update(Reporter).where(Reporter.id == reporter).values(changes))
-    return rows.count, unknown
+    return rows.count - len(refused), refused + unknown
+
+
+def _insert(kind: str, rows: list[Row], insert: Callable[[Sequence[Row]], None]) -> list[str]:
+    """Insert the rows; return a sentence for each that the database refused."""
+    refused = each_that_fits(rows, insert)
+    return [
+        f"{kind} {position + 1} of {len(rows)} well-formed ones: the database refuses it: {why}"
+        for position, why in refused.items()
+    ]
 
 
 def _reporter(connection: Connection, job: int, envelope: Envelope, now: datetime) -> tuple[int, int]:

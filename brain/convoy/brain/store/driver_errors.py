@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from convoy.core.api.errors import ConvoyError, Unavailable, Unusable
+from convoy.core.api.errors import ConvoyError, InvalidInput, Unavailable, Unusable
 
 _REMEDY = "set the URL with --database-url or CONVOY_DATABASE_URL"
 _DENIED = frozenset({1044, 1045, 1130, 1142, 1143, 1227, 1698, 1820})
@@ -24,11 +24,17 @@ def again(error: BaseException) -> bool:
     return isinstance(error, DBAPIError) and _number(error) in _AGAIN
 
 
+def refuses_value(error: BaseException) -> bool:
+    """Return whether a value doesn't fit its column, or breaks a rule of the schema. No retry will store it."""
+    return isinstance(error, DataError | IntegrityError)
+
+
 @contextmanager
 def translated(url: URL) -> Iterator[None]:
     """Turn a driver's errors that aren't a mistake of ours into our tree's.
 
     Raises:
+        InvalidInput: it refuses a value: sending it again doesn't help.
         Unavailable: the database can't be reached, or is too busy now.
         Unusable: it refuses us, or holds no schema of Convoy's.
     """
@@ -46,7 +52,7 @@ def translated(url: URL) -> Iterator[None]:
 
 
 def _failure(error: DBAPIError, url: URL) -> ConvoyError | None:
-    number, text = _number(error), _text(error)
+    number, text = _number(error), text_of(error)
     if number in _NO_TABLE or "no such table" in text or "no such column" in text:
         return Unusable(
             f"database {_place(url)}: it doesn't hold this version's schema ({text}); run `convoy brain migrate`",
@@ -54,6 +60,11 @@ def _failure(error: DBAPIError, url: URL) -> ConvoyError | None:
         )
     if number in _DENIED or number == _NO_DATABASE:
         return unusable(error, url)
+    if refuses_value(error):
+        return InvalidInput(
+            f"database {_place(url)}: it refuses a value ({text}); correct it, sending it again changes nothing",
+            reason="ValueRefused",
+        )
     if again(error) or "database is locked" in text:
         return Unavailable(f"database {_place(url)}: busy ({text}); try again later", reason="DatabaseBusy")
     if error.connection_invalidated or isinstance(error, OperationalError | InterfaceError):
@@ -63,7 +74,7 @@ def _failure(error: DBAPIError, url: URL) -> ConvoyError | None:
 
 def unusable(error: BaseException, url: URL) -> Unusable:
     """Return why a database can't be used, from what connecting to it raised."""
-    number, text, place = _number(error), _text(error), _place(url)
+    number, text, place = _number(error), text_of(error), _place(url)
     if number in _DENIED:
         return Unusable(
             f"database {place}: the server refuses user {url.username!r} ({text}); check user, password and grants; "
@@ -93,7 +104,8 @@ def _number(error: BaseException) -> int:
     return arguments[0] if arguments and isinstance(arguments[0], int) else 0
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """Return what the database itself said, in one sentence."""
     original = error.orig if isinstance(error, DBAPIError) else error
     arguments = getattr(original, "args", ())
     return str(arguments[-1]) if arguments else str(original)

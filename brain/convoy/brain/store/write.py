@@ -1,13 +1,16 @@
-"""Statements that differ between MySQL and SQLite: insert what isn't there, insert or replace."""
+"""Statements that differ between MySQL and SQLite: insert what isn't there, insert or replace, and leave out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DataError, IntegrityError
+
+from convoy.brain.store import driver_errors
 
 Row = dict[str, Any]
 
@@ -42,3 +45,26 @@ def insert_or_update(
             index_elements=list(key), set_={name: upsert.excluded[name] for name in update}
         )
     connection.execute(statement, list(rows))
+
+
+def each_that_fits(rows: Sequence[Row], insert: Callable[[Sequence[Row]], None]) -> dict[int, str]:
+    """Insert rows; where the database refuses one, insert them one by one without those that it refuses.
+
+    Args:
+        rows: to insert.
+        insert: inserts rows; a row that is there already is no error.
+
+    Returns:
+        Why a row was refused, by its position.
+    """
+    try:
+        insert(rows)
+    except (DataError, IntegrityError):  # the statement was undone, the transaction goes on
+        refused = {}
+        for position, row in enumerate(rows):
+            try:
+                insert([row])
+            except (DataError, IntegrityError) as error:
+                refused[position] = driver_errors.text_of(error)
+        return refused
+    return {}
