@@ -41,7 +41,7 @@ class Reach:
 
 
 class BrainClient:
-    """One Brain. Reports carry the feed's sequences, questions later ones of another range."""
+    """One Brain. Reports carry the feed's sequences, by which each is stored once; questions carry none."""
 
     def __init__(
         self,

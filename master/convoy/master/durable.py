@@ -15,11 +15,12 @@ from convoy.core.api.errors import Unusable
 from convoy.core.process.crashpoint import crash_point
 from convoy.core.process.files import load_state, save_state
 from convoy.core.process.lock import ProcessLock
+from convoy.master.decide.state import SCHEMA
 
 STATE = "state"
 KEYS = "keys"
 DATASETS = "datasets"
-_SCHEMAS = {STATE: 1, KEYS: 1, DATASETS: 1}
+_SCHEMAS = {STATE: SCHEMA, KEYS: 1, DATASETS: 1}
 _LOCK_RETRY_SECONDS = 0.05
 
 

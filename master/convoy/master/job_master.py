@@ -46,7 +46,7 @@ from convoy.master.feed import Feed
 from convoy.master.hub import DirectiveHub
 from convoy.master.keys import Keys
 from convoy.master.scribe import Scribe
-from convoy.master.service import MasterService, guard
+from convoy.master.service import MasterService, admits
 from convoy.master.settings import MasterSettings
 from convoy.master.shards.book import Book
 from convoy.master.watcher import Watcher
@@ -154,7 +154,7 @@ class JobMaster:
             self._scribe = self._new_scribe()
             self._take_hands()
             service = MasterService(conductor, self._hub, self._keys, self._book, self._feed)
-            check = guard(
+            check = admits(
                 self._job.metadata.uid,
                 self._settings.job_token.get_secret_value(),
                 self._epoch,

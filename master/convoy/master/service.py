@@ -47,7 +47,7 @@ _JOIN_SECONDS = 60.0
 _LONGEST_WAIT = 600.0
 
 
-def guard(job_uid: str, token: str, epoch: int, on_newer_epoch: Callable[[int], None]) -> Check:
+def admits(job_uid: str, token: str, epoch: int, on_newer_epoch: Callable[[int], None]) -> Check:
     """Return the check of every call: its token, its job, and whether it has heard of a newer master than this."""
     check_token = require_token(token)
 

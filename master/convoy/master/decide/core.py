@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convoy.master.decide import directives, faults, nodes, outcome, plans, rendezvous, scaling, speed
+from convoy.master.decide import directives, ending, heartbeats, nodes, plans, rendezvous, scaling, speed, trial
 from convoy.master.decide.actions import Action, Explain, FinishJob, SetDirective, WriteScalePlan
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import (
@@ -49,8 +49,8 @@ def decide(state: State, event: Event, now: float, policy: Policy) -> Decided:
     draft = Draft(state, now, policy)
     if not _take_in(draft, event):
         return Decided(draft.state, tuple(draft.actions))
-    faults.advance(draft)
-    outcome.advance(draft)
+    ending.advance(draft)
+    trial.advance(draft)
     scaling.advance(draft)
     rendezvous.advance(draft)
     plans.advance(draft)
@@ -76,9 +76,9 @@ def _take_in(draft: Draft, event: Event) -> bool:
         case AgentReported():
             if nodes.is_stale(draft.state, event.rank, event.node_id, event.incarnation):
                 return False  # it was given up while the report was on its way
-            news = faults.on_report(draft, event)
+            news = heartbeats.on_report(draft, event)
             fresh = speed.take_in(draft, event.windows) if draft.pulse(event.rank) else ()
-            outcome.on_windows(draft, fresh)
+            trial.on_windows(draft, fresh)
             return news or bool(fresh)
         case Tick():
             nodes.on_tick(draft)

@@ -10,30 +10,8 @@ from __future__ import annotations
 from convoy.master.decide import rounds
 from convoy.master.decide.actions import ReleaseShards
 from convoy.master.decide.draft import Draft
-from convoy.master.decide.events import AgentReported, ProcessFailure
-from convoy.master.decide.state import GroupState, NodeStatus, RoundState
-
-
-def on_report(draft: Draft, event: AgentReported) -> bool:
-    """Take a heartbeat in; return whether anything but its time and step is new. A stale one changes nothing."""
-    node = draft.job.nodes.get(event.rank)
-    if node is None or (node.id, node.incarnation) != (event.node_id, event.incarnation):
-        return False
-    if node.status is NodeStatus.LOST:
-        draft.set_node(event.rank, status=NodeStatus.LIVE, lost_reason="")
-        draft.say("NodeReturned", f"{draft.pod(event.rank)} reports again", rank=event.rank)
-    before = draft.pulse(event.rank)
-    group = GroupState.IDLE if before and before.waiting and event.group is GroupState.RUNNING else event.group
-    draft.set_pulse(event.rank, seen=draft.now, round=event.round, group=group, step=event.step)
-    if event.step > draft.live.step and event.round == draft.round.number:
-        draft.set_live(step=event.step, step_at=draft.now)
-    if event.round > draft.round.number and event.group is not GroupState.IDLE:
-        rounds.adopt(draft, event.rank, event.round)
-    if before is not None and (before.round, before.group) == (event.round, group):
-        return False
-    if event.group is GroupState.FAILED and event.round == draft.round.number:
-        _on_failed(draft, event.rank, event.failure)
-    return True
+from convoy.master.decide.events import ProcessFailure
+from convoy.master.decide.state import NodeStatus, RoundState
 
 
 def blame(draft: Draft, rank: int, *, certain: bool) -> bool:
@@ -73,33 +51,8 @@ def close_round(draft: Draft) -> None:
             )
 
 
-def advance(draft: Draft) -> None:
-    """End the job when all of its members have succeeded."""
-    if draft.job.verdict is not None:
-        return
-    nodes, round_ = draft.job.nodes, draft.round
-    if round_.members and round_.state in (RoundState.ACTIVE, RoundState.YIELDING):
-        if all(_has_succeeded(draft, rank) for rank in round_.ranks):
-            draft.finish(
-                True,
-                "Completed",
-                f"all {len(round_.members)} nodes of round {round_.number} succeeded",
-                step=draft.live.step,
-                restarts=draft.job.restarts,
-                relaunches=draft.job.relaunches,
-            )
-    elif not round_.members and nodes and all(node.status is NodeStatus.DONE for node in nodes.values()):
-        draft.finish(True, "PodsSucceeded", f"all {len(nodes)} pods ended well without an agent of ours registering")
-
-
-def _has_succeeded(draft: Draft, rank: int) -> bool:
-    node, pulse = draft.job.nodes.get(rank), draft.pulse(rank)
-    if node is not None and node.status is NodeStatus.DONE:
-        return True
-    return pulse is not None and pulse.group is GroupState.SUCCEEDED and pulse.round == draft.round.number
-
-
-def _on_failed(draft: Draft, rank: int, failure: ProcessFailure | None) -> None:
+def on_failed(draft: Draft, rank: int, failure: ProcessFailure | None) -> None:
+    """The workers of the rank ended in failure in the present round."""
     round_ = draft.round
     if round_.member(rank) is None:
         return

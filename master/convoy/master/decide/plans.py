@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from convoy.core.api import names
 from convoy.core.api.plan import PlanPhase
-from convoy.master.decide import rounds, scaling
+from convoy.master.decide import ending, rounds, scaling
 from convoy.master.decide.actions import WriteScalePlan
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import PlanObserved
@@ -25,7 +25,7 @@ def advance(draft: Draft) -> None:
     lost = [rank for rank in range(job.target) if rank in job.nodes and job.nodes[rank].status is NodeStatus.LOST]
     for rank in lost:
         if job.nodes[rank].relaunches >= draft.state.facts.relaunch_limit:
-            _give_up(draft, rank)
+            ending.give_up(draft, rank)
             return
     absent = [rank for rank in range(job.target) if rank not in job.nodes]
     drained = [rank for rank, node in sorted(job.nodes.items()) if rank >= job.target and _is_drained(draft, node)]
@@ -90,20 +90,6 @@ def _on_failed(draft: Draft, plan: Plan, event: PlanObserved) -> None:
     trial = draft.job.trial
     if trial is not None and trial.plan == plan.name and event.reason != "StaleEpoch":
         scaling.take_back(draft, trial, "PlanFailed", f"{plan.name} couldn't be carried out")
-
-
-def _give_up(draft: Draft, rank: int) -> None:
-    node = draft.job.nodes[rank]
-    limit = draft.state.facts.relaunch_limit
-    draft.finish(
-        False,
-        "RelaunchBudgetExhausted",
-        f"rank {rank} was relaunched {node.relaunches} times, restartCount allows {limit}; its last node was lost: "
-        f"{node.lost_reason}",
-        rank=rank,
-        relaunches=node.relaunches,
-        limit=limit,
-    )
 
 
 def _is_drained(draft: Draft, node: Node) -> bool:
