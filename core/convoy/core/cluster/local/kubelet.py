@@ -24,12 +24,12 @@ from typing import Any
 from convoy.core.api import resources
 from convoy.core.api.errors import ConvoyError, Unusable
 from convoy.core.api.meta import Manifest
-from convoy.core.api.moments import timestamp
+from convoy.core.api.moments import moment, timestamp
 from convoy.core.api.resources import Room
-from convoy.core.cluster.local import lifecycle, podstatus, processes
+from convoy.core.cluster.local import lifecycle, logfiles, podstatus, processes, retention
 from convoy.core.cluster.local.adapter import LocalCluster
 from convoy.core.cluster.local.lifecycle import Seen, ShimState, Step
-from convoy.core.cluster.local.logfiles import read as read_log
+from convoy.core.cluster.local.retention import Job
 from convoy.core.cluster.port import Kind
 from convoy.core.process import logs
 from convoy.core.process.lock import ProcessLock
@@ -38,6 +38,7 @@ log = logs.get("kubelet")
 
 _RETRY_SECONDS = 0.02
 _AFTER_ERROR_SECONDS = 1.0
+_PRUNE_SECONDS = 3600.0
 _MESSAGE_CHARACTERS = 2048
 
 
@@ -92,12 +93,19 @@ class LocalKubelet:
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Stop looking after the pods; their processes live on and the next kubelet adopts them."""
+        """Stop looking after the pods; their processes live on and the next kubelet adopts them.
+
+        Where the thread is still busy after ``timeout`` seconds, what it uses stays open and the lock stays held, so
+        that no other kubelet runs beside it; both end with this process.
+        """
         if self._thread is None:
             return
         self._stopping.set()
         self._wake_up()
         self._thread.join(timeout)
+        if self._thread.is_alive():
+            log.error("the kubelet is still busy with a pod; it ends with this process", seconds=timeout)
+            return
         self._thread = None
         if self._unlisten is not None:
             self._unlisten()
@@ -116,14 +124,27 @@ class LocalKubelet:
                 os.eventfd_write(self._wake, 1)
 
     def _run(self) -> None:
+        prune_at = 0.0
         while not self._stopping.is_set():
             try:
                 again = self._reconcile()
+                if time.monotonic() >= prune_at:
+                    self._prune_logs()
+                    prune_at = time.monotonic() + _PRUNE_SECONDS
+                again = prune_at if again is None else min(again, prune_at)
             except Exception:
                 log.exception("pods couldn't be looked at; trying again")
                 again = time.monotonic() + _AFTER_ERROR_SECONDS
-            left = None if again is None else max(0.0, again - time.monotonic()) * 1000 + 1
-            self._heed(self._poll.poll(left))
+            self._heed(self._poll.poll(max(0.0, again - time.monotonic()) * 1000 + 1))
+
+    def _prune_logs(self) -> None:
+        store = self._cluster.store
+        found = [json.loads(text)["metadata"] for _, _, text in store.texts(Kind.ELASTIC_JOB)]
+        jobs = [Job(one["namespace"], one["name"], moment(one["creationTimestamp"]).timestamp()) for one in found]
+        pods = {uid for uid, _, _ in store.texts(Kind.POD)}
+        removed = retention.prune(self._cluster.layout.all_logs, pods, jobs, time.time())
+        if removed:
+            log.info("old logs removed", count=removed)
 
     def _heed(self, events: list[tuple[int, int]]) -> None:
         ready = {descriptor for descriptor, _ in events}
@@ -154,12 +175,12 @@ class LocalKubelet:
         moments: list[float] = []
         for pod in sorted(pods, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"])):
             try:
-                moment = self._step(pod, pods)
+                due = self._step(pod, pods)
             except (ConvoyError, OSError) as error:
                 log.error("pod couldn't be handled; trying again", pod=pod["metadata"]["name"], error=str(error))
-                moment = time.monotonic() + _AFTER_ERROR_SECONDS
-            if moment is not None:
-                moments.append(moment)
+                due = time.monotonic() + _AFTER_ERROR_SECONDS
+            if due is not None:
+                moments.append(due)
         return min(moments, default=None)
 
     def _pods(self) -> list[Manifest]:
@@ -187,8 +208,8 @@ class LocalKubelet:
             asked_grace=tracked.asked_grace,
             retry_at=tracked.retry_at,
         )
-        step, moment = lifecycle.decide(seen, time.monotonic())
-        return self._carry_out(step, seen, tracked, pods) or moment
+        step, due = lifecycle.decide(seen, time.monotonic())
+        return self._carry_out(step, seen, tracked, pods) or due
 
     def _carry_out(self, step: Step, seen: Seen, tracked: _Tracked, pods: list[Manifest]) -> float | None:
         """Do a step; return when to look again, or None where the next change of anything tells."""
@@ -291,7 +312,7 @@ class LocalKubelet:
     def _declare_lost(self, pod: Manifest) -> float | None:
         if not self._fenced(pod):
             return time.monotonic() + _RETRY_SECONDS
-        printed = read_log(self._cluster.layout.log(*_where(pod)), 10)[-_MESSAGE_CHARACTERS:].strip()
+        printed = logfiles.read(self._cluster.layout.log(*_where(pod)), 10)[-_MESSAGE_CHARACTERS:].strip()
         message = "the pod's shim was killed or failed; its processes were ended"
         if podstatus.state(pod, "running") is None and printed:
             message = f"{message}; it last printed: {printed}"

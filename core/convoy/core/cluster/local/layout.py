@@ -40,9 +40,14 @@ class Layout(NamedTuple):
         """Return the lock that the pod's shim holds while it lives."""
         return self.shims / f"{uid}.lock"
 
+    @property
+    def all_logs(self) -> Path:
+        """Folder of all pods' logs."""
+        return self.root / "logs"
+
     def logs(self, namespace: str, pod: str) -> Path:
         """Return the folder of the logs of all pods that had this name."""
-        return self.root / "logs" / namespace / pod
+        return self.all_logs / namespace / pod
 
     def log(self, namespace: str, pod: str, uid: str) -> Path:
         """Return the file of what one pod printed; it stays when the pod is gone."""
