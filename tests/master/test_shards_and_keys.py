@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convoy.core.api.envelope import Envelope
-from convoy.core.api.errors import CorruptState, InvalidInput, NotFound, Unusable
+from convoy.core.api.errors import CorruptState, InvalidInput, NotFound, StaleIncarnation, Unusable
 from convoy.master import keys as keys_of_a_job
 from convoy.master.keys import Keys
 from convoy.master.shards import ledger as ledgers
@@ -207,7 +207,74 @@ def test_the_last_shards_come_to_those_who_wait_when_their_holder_is_lost():
         assert (shard.start, shard.end) == (0, 2)
         end = asyncio.ensure_future(book.take("d", Envelope(sender="x", incarnation=1, sequence=1), 5))
         await asyncio.sleep(0.01)
-        await book.finish("d", shard.id, failed=False)
+        await book.finish("d", shard.id, other, failed=False)
         assert await end is None
+
+    asyncio.run(play())
+
+
+def test_a_shard_is_finished_only_by_the_process_that_holds_it():
+    async def play() -> None:
+        book = Book(Disk().save)
+        await book.register(Spec("d", 2, 2))
+        old = Envelope(sender="n", incarnation=1, sequence=1)
+        shard = await book.take("d", old, 0)
+        await book.release(["n"])
+        new = Envelope(sender="n", incarnation=2, sequence=1)
+        assert await book.take("d", new, 0) == shard
+        for stranger in (old, Envelope(sender="m", incarnation=2, sequence=9)):
+            for failed in (False, True):
+                with pytest.raises(StaleIncarnation, match="held by n now"):
+                    await book.finish("d", shard.id, stranger, failed=failed)
+        assert await book.take("d", new, 0) == shard, "it is still out"
+        await book.finish("d", shard.id, new, failed=False)
+        await book.finish("d", shard.id, new, failed=False)
+        assert await book.take("d", new, 0) is None
+
+    asyncio.run(play())
+
+
+class SlowDisk(Disk):
+    """Saves, and returns only when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.saved, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def save(self, kind: str, document: Any) -> None:
+        await super().save(kind, document)
+        self.saved.set()
+        await self.go_on.wait()
+
+
+def test_a_call_that_is_given_up_leaves_memory_and_disk_the_same():
+    async def give_up(disk: SlowDisk, call: Any) -> None:
+        disk.saved.clear()
+        disk.go_on.clear()
+        waiting = asyncio.ensure_future(call)
+        await disk.saved.wait()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        disk.go_on.set()
+        await asyncio.sleep(0.01)
+
+    async def play() -> None:
+        disk = SlowDisk()
+        keys, book = Keys(disk.save), Book(disk.save)
+        caller = Envelope(sender="n", incarnation=1, sequence=7)
+        await give_up(disk, keys.set("k", b"1"))
+        await give_up(disk, keys.add("k", 2, caller))
+        assert await keys.get("k", 0) == b"3"
+        assert await Keys(disk.save, disk.documents["keys"]).get("k", 0) == b"3"
+        await give_up(disk, book.register(Spec("d", 4, 2)))
+        await give_up(disk, book.take("d", caller, 0))
+        assert book.holders() == Book(disk.save, disk.documents["datasets"]).holders() == {"n"}
+        shard = await book.take("d", caller, 0)
+        assert shard is not None
+        assert shard.id == 0, "the call is repeated and gets what it was given"
+        await give_up(disk, book.finish("d", 0, caller, failed=False))
+        assert book.holders() == set()
+        await give_up(disk, keys.delete("k"))
+        assert disk.documents["keys"]["values"] == {}
 
     asyncio.run(play())

@@ -16,6 +16,7 @@ from convoy.master.decide.events import Event
 from convoy.master.decide.policy import Policy
 from convoy.master.decide.state import State, dump
 from convoy.master.durable import STATE, StateStore
+from convoy.master.undivided import undivided
 
 log = logs.get("master.decisions")
 
@@ -38,9 +39,14 @@ class Conductor:
     async def post(self, event: Event) -> Decided:
         """Take an event in; return when what followed from it is persisted and under way.
 
+        A caller that is cancelled meanwhile (its call was given up) doesn't part the state from what was persisted.
+
         Raises:
             Unusable: the state couldn't be written; nothing was changed.
         """
+        return await undivided(self._take_in(event))
+
+    async def _take_in(self, event: Event) -> Decided:
         async with self._turn:
             decided = decide(self.state, event, self.clock.now(), self.policy)
             if decided.state.job is not self.state.job and decided.state.job != self.state.job:

@@ -10,6 +10,7 @@ from typing import Any
 from convoy.core.api.envelope import Envelope
 from convoy.core.api.errors import CorruptState, DeadlineMissed, InvalidInput, NotFound
 from convoy.master.durable import KEYS
+from convoy.master.undivided import undivided
 
 MOST_BYTES = 16 * 1024 * 1024
 """The most that all keys' names and values hold together."""
@@ -46,8 +47,7 @@ class Keys:
         Raises:
             InvalidInput: the key is empty, or the store would hold more than ``MOST_BYTES`` or ``MOST_KEYS``.
         """
-        async with self._turn:
-            await self._replace({**self._values, key: value}, key)
+        await undivided(self._set(key, value))
 
     async def add(self, key: str, amount: int, caller: Envelope) -> int:
         """Add to a number (0 where there is none) and return the sum; a call that is repeated counts once.
@@ -55,6 +55,17 @@ class Keys:
         Raises:
             InvalidInput: the value isn't a number.
         """
+        return await undivided(self._add(key, amount, caller))
+
+    async def delete(self, key: str) -> None:
+        """Forget the key; nothing where it isn't there."""
+        await undivided(self._delete(key))
+
+    async def _set(self, key: str, value: bytes) -> None:
+        async with self._turn:
+            await self._replace({**self._values, key: value}, key)
+
+    async def _add(self, key: str, amount: int, caller: Envelope) -> int:
         async with self._turn:
             process = f"{caller.sender} {caller.incarnation}"
             last = self._added.get(process)
@@ -74,8 +85,7 @@ class Keys:
                 raise
             return total
 
-    async def delete(self, key: str) -> None:
-        """Forget the key; nothing where it isn't there."""
+    async def _delete(self, key: str) -> None:
         async with self._turn:
             if key in self._values:
                 await self._replace({name: value for name, value in self._values.items() if name != key}, key)

@@ -73,7 +73,7 @@ class MasterService(master_pb2_grpc.MasterServicer):
         self._feed = feed
         self._calls = itertools.count(1)
         self._joining: dict[int, tuple[int, asyncio.Future[Round]]] = {}
-        self._heard: dict[str, tuple[int, int]] = {}
+        self._heard: dict[int, tuple[int, int, int]] = {}  # by rank: the last report's node, incarnation, sequence
         self._background: set[asyncio.Task[Any]] = set()
         conductor.hands[CompleteRound] = self._on_round
         conductor.hands[AnswerJoin] = self._on_answer
@@ -156,8 +156,8 @@ class MasterService(master_pb2_grpc.MasterServicer):
         """Take a heartbeat in."""
         node, envelope = self._node(None)
         ack = master_pb2.ReportAck(epoch=self._conductor.state.job.epoch)
-        this = (envelope.incarnation, envelope.sequence)
-        if envelope.sequence and self._heard.get(envelope.sender, (0, 0)) >= this:
+        this = (node.id, envelope.incarnation, envelope.sequence)
+        if envelope.sequence and self._heard.get(node.rank, (0, 0, 0)) >= this:
             return ack
         workers = request.workers
         await self._conductor.post(
@@ -172,7 +172,7 @@ class MasterService(master_pb2_grpc.MasterServicer):
                 windows=tuple(to_window(sample) for sample in request.speed),
             )
         )
-        self._heard[envelope.sender] = this
+        self._heard[node.rank] = this
         self._feed.add(
             speed=request.speed, load=[request.load] if request.HasField("load") else (), events=request.events
         )
@@ -226,7 +226,7 @@ class MasterService(master_pb2_grpc.MasterServicer):
     async def FinishShard(self, request: master_pb2.ShardDone, context: Any) -> master_pb2.Empty:
         """Take a shard back."""
         self._refuse_replaced()
-        await self._book.finish(request.dataset, request.id, failed=request.failed)
+        await self._book.finish(request.dataset, request.id, caller(), failed=request.failed)
         return master_pb2.Empty()
 
     async def SaveLedger(self, request: master_pb2.LedgerRequest, context: Any) -> master_pb2.Ledger:
