@@ -14,7 +14,7 @@ import grpc
 
 from convoy.core.api.envelope import Envelope
 from convoy.core.api.v1 import brain_pb2_grpc
-from convoy.core.rpc.caller import BlockingCaller, blocking_channel
+from support.calls import BlockingCaller, blocking_channel
 
 SERVE = (
     "import sys\n"

@@ -3,7 +3,7 @@
 Every command imports what it needs when it runs, so that ``convoy --help`` answers at once. Exit statuses are the
 same everywhere: 0 done, 1 it failed, 2 refused (what was asked can't be right, or the surroundings forbid it). Beyond
 these, ``submit`` and ``run`` end with 130 after Ctrl-C, ``master`` with 3 when a newer one holds its job, and ``run``
-with what the job's master tells a node to end with.
+with the status of the first worker that failed, 128 + its signal where it was killed.
 """
 
 from __future__ import annotations

@@ -96,8 +96,12 @@ def test_an_infinite_restart_cost_keeps_the_size(model: ThroughputModel) -> None
 
 
 def test_too_many_changes_an_hour_keep_the_size() -> None:
-    answer = plan_job(LEARNED, seen({1: 100.0}), asking(changes_last_hour=12))
+    often = asking(changes_last_hour=12)
+    answer = plan_job(LEARNED, seen({1: 100.0}), often)
     assert (answer.decision, answer.reason) == (Decision.KEEP, "ChangedTooOften")
+    for allowed in (13, 0):  # 0: no limit
+        limits = replace(often.limits, changes_per_hour=allowed)
+        assert plan_job(LEARNED, seen({1: 100.0}), replace(often, limits=limits)).reason != "ChangedTooOften"
 
 
 def test_never_more_than_the_machine_has() -> None:

@@ -29,9 +29,10 @@ from convoy.core.api.errors import (
 from convoy.core.api.v1 import master_pb2 as pb
 from convoy.core.api.v1 import master_pb2_grpc as grpc_stubs
 from convoy.core.rpc import status
-from convoy.core.rpc.caller import BlockingCaller, Caller, async_channel, blocking_channel
+from convoy.core.rpc.caller import Caller, async_channel
 from convoy.core.rpc.guard import require_token
 from convoy.core.rpc.server import async_server, bind, blocking_server
+from support.calls import BlockingCaller, blocking_channel
 from support.rpc_servers import Answers, asyncio_master, everybody, failing, threaded_master
 
 ENVELOPE = Envelope(job="uid-1", token="right", epoch=3, sender="pod-0", incarnation=12)

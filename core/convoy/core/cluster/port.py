@@ -1,7 +1,7 @@
 """The cluster port: the few verbs with which Convoy reads and changes a cluster.
 
-One adapter is there: one machine (``convoy.core.cluster.local``). The Kubernetes API is to follow, so what is said here
-is what it does too; one conformance suite (``tests/core/cluster``) holds every adapter to it:
+One adapter is there: one machine (``convoy.core.cluster.local``). The Kubernetes API is to follow, so what is said
+here is what it will do too; one conformance suite (``tests/core/cluster``) holds every adapter to it:
 
 - ``resourceVersion`` grows with each change of any object. A write that carries one is refused with Conflict if the
   object changed since.

@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 
 from convoy.core.api.envelope import Envelope
-from convoy.core.api.errors import ConvoyError, DeadlineMissed, Unavailable
+from convoy.core.api.errors import Unavailable
 from convoy.core.rpc import status
 
 CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
@@ -83,27 +83,6 @@ class Caller:
             call.cancel()  # a reader that left early; nothing where the stream has ended
 
 
-class BlockingCaller:
-    """The same for threads: one unary call at a time."""
-
-    def __init__(self, channel: grpc.Channel, envelope: Envelope) -> None:
-        self.channel = channel
-        self._envelope = envelope
-        self._numbers = itertools.count(1)
-
-    def call(self, method: Any, request: Any, *, timeout: float) -> Any:
-        """Call a unary method once.
-
-        Raises:
-            ConvoyError: what the peer answered, or Unavailable / DeadlineMissed.
-        """
-        metadata = replace(self._envelope, sequence=next(self._numbers)).to_metadata()
-        try:
-            return method(request, metadata=metadata, timeout=timeout)
-        except grpc.RpcError as error:
-            raise status.from_rpc(error) from None
-
-
 def _pause(attempt: int, until: float) -> float:
     pause = min(2.0, 0.1 * 2.0 ** min(attempt, 5)) * random.uniform(0.5, 1.0)
     return max(0.0, min(pause, until - time.monotonic()))
@@ -112,18 +91,3 @@ def _pause(attempt: int, until: float) -> float:
 def async_channel(address: str) -> grpc.aio.Channel:
     """Open an asyncio channel to host:port."""
     return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-
-
-def blocking_channel(address: str) -> grpc.Channel:
-    """Open a channel for threads to host:port."""
-    return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-
-
-__all__ = [
-    "BlockingCaller",
-    "Caller",
-    "ConvoyError",
-    "DeadlineMissed",
-    "async_channel",
-    "blocking_channel",
-]
