@@ -7,7 +7,7 @@ A job is one model and one global batch; repeating a measurement shows how much 
 number of workers the script is really run, each worker as a node of its own on this machine (OMP_NUM_THREADS=1, one
 core each), and its steps are timed after a warm-up. Nothing is computed that wasn't measured. Run it while the
 machine does nothing else: a window in which other processes took CPU is measured again while patience lasts, then the
-quietest counts. Each row is in the file as soon as it is measured.
+quietest counts, unless others took more than ``--most-others`` of it. Each row is in the file as soon as it is measured.
 """
 
 from __future__ import annotations
@@ -170,8 +170,8 @@ def quietest_window(workers: list[psutil.Process], job_dir: Path, seconds: float
     return min(windows, key=lambda window: window.others)
 
 
-def measure(job: Job, world: int, seconds: float, patience: float) -> dict[str, object]:
-    """Run a job at a size; return the measurement's columns."""
+def measure(job: Job, world: int, seconds: float, patience: float) -> tuple[Window, dict[str, object]]:
+    """Run a job at a size; return the window and the measurement's columns."""
     with tempfile.TemporaryDirectory(prefix="measure-digits-") as folder:
         job_dir = Path(folder)
         with running(job, world, job_dir) as workers:
@@ -180,12 +180,10 @@ def measure(job: Job, world: int, seconds: float, patience: float) -> dict[str, 
             window = quietest_window(workers, job_dir, seconds, patience)
             memory = sum(worker.memory_full_info().pss for worker in workers) / world
         times = [at for at in finished_steps(job_dir) if window.since <= at <= window.until]
-    if window.others > QUIET_CORES:
-        print(f"disturbed: other processes took {window.others:.2f} cores of the quietest window", flush=True)
     span = times[-1] - times[0]
     ends = times[::BLOCK]
     blocks = [job.global_batch * BLOCK / (end - start) for start, end in itertools.pairwise(ends)]
-    return {
+    return window, {
         "workers": world,
         "nodes": world,
         "batch_size": job.global_batch / world,
@@ -224,6 +222,12 @@ def main() -> None:
     parser.add_argument(
         "--patience", type=float, default=60.0, help="seconds to wait for a quiet window (default: %(default)g)"
     )
+    parser.add_argument(
+        "--most-others",
+        type=float,
+        default=2 * QUIET_CORES,
+        help="cores taken by others above which a measurement is left out (default: %(default)g)",
+    )
     parser.add_argument("--repeat", type=int, default=2, help="of the whole round (default: %(default)s)")
     parser.add_argument(
         "--cluster", default="measured", help="name of the cluster in the rows (default: %(default)s)"
@@ -250,10 +254,15 @@ def main() -> None:
             writer.writeheader()
         for job, world in [(job, world) for _ in range(args.repeat) for job in jobs for world in sizes]:
             name = f"{job.model}-b{job.global_batch}"
-            row = fixed | {"job": name, "model": job.model} | measure(job, world, seconds, args.patience)
+            window, figures = measure(job, world, seconds, args.patience)
+            row = fixed | {"job": name, "model": job.model} | figures
+            said = f"{name}: {world} workers, {row['throughput']} samples/s (sd {row['throughput_sd']})"
+            if window.others > args.most_others:
+                print(f"{said}, left out: others took {window.others:.2f} cores of the quietest window", flush=True)
+                continue
             writer.writerow(row)
             file.flush()
-            print(f"{name}: {world} workers, {row['throughput']} samples/s (sd {row['throughput_sd']})", flush=True)
+            print(said, flush=True)
 
 
 if __name__ == "__main__":
