@@ -7,7 +7,7 @@ A job is one model and one global batch; repeating a measurement shows how much 
 number of workers the script is really run, each worker as a node of its own on this machine (OMP_NUM_THREADS=1, one
 core each), and its steps are timed after a warm-up. Nothing is computed that wasn't measured. Run it while the
 machine does nothing else: a window in which other processes took CPU is measured again while patience lasts, then the
-quietest counts, unless others took more than ``--most-others`` of it. Each row is in the file as soon as it is measured.
+quietest counts, unless others took more than ``--most-others`` of it. Rows are written as they are measured.
 """
 
 from __future__ import annotations
