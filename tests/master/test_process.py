@@ -342,3 +342,40 @@ def test_a_strategy_that_isnt_run_fails_the_job_and_says_so(new_stage):
     assert stage.start_master().wait(15) == 0
     assert (stage.training()["state"], stage.training()["reason"]) == ("Failed", "NotSupported")
     assert os.listdir(stage.job_dir)
+
+
+def test_other_machines_are_not_served_without_a_token(new_stage):
+    stage = new_stage()
+    assert stage.start_master(CONVOY_MASTER_HOST="0.0.0.0", CONVOY_JOB_TOKEN="").wait(15) == 2
+    assert "CONVOY_JOB_TOKEN" in stage.log.read_text()
+    assert "master" not in stage.status()
+
+
+def test_a_shard_that_a_lost_node_is_given_while_it_waits_is_handed_out_again(new_stage):
+    stage = new_stage(worker__replicas=2)
+
+    async def play() -> None:
+        holder, waiter = FakeAgent(stage, 0, 0), FakeAgent(stage, 1, 1)
+        try:
+            await holder.register()
+            await waiter.register()
+            await holder.caller.call(
+                holder.stub.RegisterDataset, pb.Dataset(name="d", size=4, shard_size=4), timeout=5
+            )
+            request = pb.ShardRequest(dataset="d", timeout_seconds=20)
+            shard = await holder.caller.call(holder.stub.NextShard, request, timeout=5)
+            waiting = asyncio.ensure_future(waiter.caller.call(waiter.stub.NextShard, request, timeout=20))
+            await asyncio.sleep(0.2)
+            stage.set_pod(waiter.name, "Failed", 137)
+            await eventually(lambda: "job-edljob-worker-2" in stage.pods(), "the waiter's replacement")
+            done = pb.ShardDone(dataset="d", id=shard.id, failed=True)
+            await holder.caller.call(holder.stub.FinishShard, done, timeout=5)
+            assert (await waiting).id == shard.id, "its call was still open"
+            again = await holder.caller.call(holder.stub.NextShard, request, timeout=10)
+            assert again.id == shard.id
+        finally:
+            await holder.close()
+            await waiter.close()
+
+    with running(stage, 0, 1):
+        asyncio.run(play())

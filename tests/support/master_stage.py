@@ -156,7 +156,12 @@ class Stage:
             pod = {
                 "apiVersion": "v1",
                 "kind": "Pod",
-                "metadata": {"name": order["name"], "namespace": "default", "labels": labels},
+                "metadata": {
+                    "name": order["name"],
+                    "namespace": "default",
+                    "labels": labels,
+                    "ownerReferences": metadata["ownerReferences"],
+                },
                 "spec": {"containers": [{"name": "main", "command": ["true"]}]},
             }
             with contextlib.suppress(AlreadyExists):

@@ -174,13 +174,13 @@ class JobMaster:
             await conductor.persist(STATE, dump(conductor.state.job))
             conductor.act(resume(conductor.state, self._clock.now(), self._policy))
             await self._watcher.start()
-            await self._book.release(self._book.holders() - self._current_pods())
+            await self._release_shards()
             await server.start()
             log.info("master serves", port=port, epoch=self._epoch, round=conductor.state.job.round.number)
             crash_point("master.serving")
             self._spawn(self._tick())
             self._spawn(self._scribe.write_plans())
-            self._spawn(self._scribe.write_status(self._stopping.set))
+            self._spawn(self._scribe.write_status(self._stopping.set, self._fenced))
             if self._brain is not None:
                 self._spawn(self._brain.run())
             await self._until(stop)
@@ -237,9 +237,12 @@ class JobMaster:
         hands[Explain] = lambda action: self._feed.add(events=[convert.to_event(action, self._clock.now())])
         hands[FinishJob] = lambda _: self._stopping.set()
 
-    def _current_pods(self) -> set[str]:
-        state = self._conductor.state
-        return {node.pod(state.facts.name) for node in state.job.nodes.values()}
+    async def _release_shards(self) -> None:
+        """Hand out again what is held by pods that are nodes no more, or whose node is lost or done."""
+        state, over = self._conductor.state, (NodeStatus.LOST, NodeStatus.DONE)
+        nodes = {node.pod(state.facts.name) for node in state.job.nodes.values() if node.status not in over}
+        if gone := self._book.holders() - nodes:
+            await self._book.release(gone)
 
     # -- what goes on
 
@@ -255,6 +258,7 @@ class JobMaster:
             await asyncio.sleep(_TICK)
             try:
                 await self._conductor.post(Tick())
+                await self._release_shards()
                 repeat = (repeat + 1) % 4
                 for event in list(self._watcher.manual.values()) if repeat == 0 else ():
                     await self._conductor.post(event)

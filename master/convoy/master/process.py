@@ -7,9 +7,11 @@ import gc
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+from convoy.core.api import names
 from convoy.core.api.errors import InvalidSetting
 from convoy.core.process import logs
 from convoy.core.process.quiet import quiet_grpc
+from convoy.core.rpc.exposure import refuse_exposed
 from convoy.master.settings import MasterSettings
 
 
@@ -17,7 +19,7 @@ def run(settings: MasterSettings) -> None:
     """Be the job's master until the job is over or SIGTERM comes. Exits with 3 when a newer master holds the job.
 
     Raises:
-        InvalidSetting: no job is named.
+        InvalidSetting: no job is named, or there is no token where others than this machine can call.
         NotFound: no such job.
         InvalidManifest: the job's manifest is wrong.
         Unusable: the port is in use, or a folder can't be used.
@@ -25,6 +27,8 @@ def run(settings: MasterSettings) -> None:
     """
     if not settings.job:
         raise InvalidSetting("job: is required, and is absent; name it with --job or ELASTIC_JOB_NAME")
+    token = settings.job_token.get_secret_value()
+    refuse_exposed(settings.host, "host", token, "job_token", names.ENV_JOB_TOKEN)
     quiet_grpc()
     logs.configure("master", job=settings.job)
     status = asyncio.run(_run(settings))

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from convoy.core.api import names
-from convoy.core.api.errors import AlreadyExists, ConvoyError, NotFound
-from convoy.core.api.meta import Manifest
+from convoy.core.api.errors import AlreadyExists, Conflict, ConvoyError, NotFound, StaleEpoch
+from convoy.core.api.meta import Manifest, controller_uid
 from convoy.core.api.plan import PlanPhase
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.core.process import logs
@@ -29,6 +29,7 @@ log = logs.get("master.scribe")
 _STATUS_EVERY = 1.0
 _LOOK_EVERY = 0.25
 _RETRY_SECONDS = 1.0
+_WRITE_TRIES = 10
 
 
 class Scribe:
@@ -92,8 +93,11 @@ class Scribe:
             return False
         return True
 
-    async def write_status(self, on_gone: Callable[[], None]) -> None:
-        """Write the status when it changed, at most once a second; runs until cancelled."""
+    async def write_status(self, on_gone: Callable[[], None], on_fenced: Callable[[str], None]) -> None:
+        """Write the status when it changed, at most once a second.
+
+        Runs until cancelled, or until a newer master's epoch stands there: then ``on_fenced`` is told.
+        """
         last: Manifest | None = None
         while True:
             before = last
@@ -101,6 +105,9 @@ class Scribe:
                 last = await self._put_status(last)
             except NotFound:
                 on_gone()
+            except StaleEpoch as error:
+                on_fenced(str(error))
+                return
             except ConvoyError as error:
                 log.warning("the status couldn't be written; trying again", reason=error.reason, why=str(error))
             await asyncio.sleep(_STATUS_EVERY if last is not before else _LOOK_EVERY)
@@ -112,7 +119,7 @@ class Scribe:
         while clock.monotonic() < end:
             try:
                 await self._put_status(None)
-            except NotFound:
+            except (NotFound, StaleEpoch):
                 return
             except ConvoyError as error:
                 log.warning("the last status couldn't be written; trying again", reason=error.reason, why=str(error))
@@ -131,22 +138,28 @@ class Scribe:
         try:
             await self._in_thread(lambda: self._cluster.create(manifest, field_manager=names.MANAGER_MASTER))
         except AlreadyExists:
-            await self._reread_plan(plan)
+            return await self._reread_plan(plan)
         except ConvoyError as error:
             log.error("a plan couldn't be written; trying again", plan=plan.name, reason=error.reason, why=str(error))
             return False
         return True
 
-    async def _reread_plan(self, plan: Plan) -> None:
+    async def _reread_plan(self, plan: Plan) -> bool:
+        """Take in where the plan of that name stands; False where it has to be written (again)."""
         namespace = self._conductor.state.facts.namespace
         try:
             found: Manifest = await self._in_thread(lambda: self._cluster.get(Kind.SCALE_PLAN, namespace, plan.name))
-        except NotFound:
-            return
+        except ConvoyError as error:
+            log.warning("a plan couldn't be read; trying again", plan=plan.name, reason=error.reason, why=str(error))
+            return False
+        if controller_uid(found) != self._owner["uid"]:
+            log.warning("a plan of that name is an earlier job's; waiting until it is deleted", plan=plan.name)
+            return False
         there = found.get("status") or {}
         last = (there.get("conditions") or [{}])[-1]
         phase = PlanPhase(there.get("phase") or PlanPhase.PENDING)
         await self._conductor.post(PlanObserved(plan.name, phase, last.get("reason", ""), last.get("message", "")))
+        return True
 
     async def _put_status(self, last: Manifest | None) -> Manifest:
         conductor = self._conductor
@@ -155,8 +168,34 @@ class Scribe:
         manifest = status.manifest(state, self._pod, status.training(state, now, conductor.policy), self._condition)
         if manifest == last:
             return last
-        await self._apply_status(manifest)
+        await self._in_thread(lambda: self._write_ours(manifest))
         return manifest
+
+    def _write_ours(self, manifest: Manifest) -> None:
+        """Write the job's status onto what was read just before, so that a newer master's epoch is never lowered.
+
+        Raises:
+            StaleEpoch: a newer master holds the job.
+            NotFound: the job is gone.
+            Conflict: others change the job all the time.
+        """
+        metadata, epoch = manifest["metadata"], manifest["status"]["master"]["epoch"]
+        for attempt in range(1, _WRITE_TRIES + 1):
+            found = self._cluster.get(Kind.ELASTIC_JOB, metadata["namespace"], metadata["name"])
+            stored = ((found.get("status") or {}).get("master") or {}).get("epoch") or 0
+            if found["metadata"]["uid"] == metadata["uid"] and stored > epoch:
+                raise StaleEpoch(f"the job's epoch is {stored}, this master's is {epoch}")
+            version = found["metadata"]["resourceVersion"]
+            try:
+                self._cluster.apply_status(
+                    {**manifest, "metadata": {**metadata, "resourceVersion": version}},
+                    field_manager=names.MANAGER_MASTER,
+                )
+            except Conflict:
+                if attempt == _WRITE_TRIES:
+                    raise
+            else:
+                return
 
     async def _apply_status(self, manifest: Manifest) -> None:
         await self._in_thread(lambda: self._cluster.apply_status(manifest, field_manager=names.MANAGER_MASTER))

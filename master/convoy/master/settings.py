@@ -36,7 +36,10 @@ class MasterSettings(Settings):
     job_dir: Path | None = Field(
         default=None, description="Folder that the job's pods share; default: below the state directory."
     )
-    job_token: SecretStr = Field(default=SecretStr(""), description="What agents have to show.")
+    job_token: SecretStr = Field(
+        default=SecretStr(""),
+        description="What agents have to show. Empty: everyone may call; only allowed on a loopback address.",
+    )
     brain_address: str | None = _from(
         names.ENV_BRAIN_ADDRESS, default=None, description="host:port of the Brain, if there is one."
     )

@@ -15,7 +15,7 @@ from typing import Any
 from convoy.core.api import names
 from convoy.core.api.errors import Expired, InvalidManifest
 from convoy.core.api.job import ElasticJob
-from convoy.core.api.meta import Manifest
+from convoy.core.api.meta import Manifest, controller_uid
 from convoy.core.api.plan import PlanPhase, ScalePlan
 from convoy.core.api.pod import Pod
 from convoy.core.cluster.port import Cluster, Kind
@@ -74,7 +74,7 @@ class Watcher:
         labels = None if kind in (Kind.ELASTIC_JOB, Kind.SCALE_PLAN) else {names.LABEL_JOB: self._job}
         listing = self._cluster.list(kind, self._namespace, labels)
         if kind is Kind.POD:
-            pods = tuple(pod for item in listing.items if self._is_node(pod := Pod.from_manifest(item)))
+            pods = tuple(Pod.from_manifest(item) for item in listing.items if self._is_node(item))
             return listing.resource_version, [self._post(PodsListed(pods))]
         if kind is Kind.ELASTIC_JOB:
             mine = next((item for item in listing.items if self._is_mine(item)), None)
@@ -116,8 +116,8 @@ class Watcher:
     def _work(self, kind: Kind, deleted: bool, item: Manifest) -> Coroutine[Any, Any, Any] | None:
         match kind:
             case Kind.POD:
-                pod = Pod.from_manifest(item)
-                if self._is_node(pod):
+                if self._is_node(item):
+                    pod = Pod.from_manifest(item)
                     return self._post(PodGone(pod) if deleted else PodObserved(pod))
             case Kind.ELASTIC_JOB:
                 if self._is_mine(item):
@@ -137,7 +137,11 @@ class Watcher:
             return
         asyncio.run_coroutine_threadsafe(work, self._loop).result(_POST_SECONDS)
 
-    def _is_node(self, pod: Pod) -> bool:
+    def _is_node(self, item: Manifest) -> bool:
+        """Whether it is a pod of this job's nodes, not of an earlier job of the same name."""
+        pod = Pod.from_manifest(item)
+        if controller_uid(item) != self._uid:
+            return False
         return pod.job == self._job and pod.role == names.WORKER and pod.rank >= 0 and pod.id >= 0
 
     def _is_mine(self, item: Manifest) -> bool:
@@ -150,8 +154,8 @@ class Watcher:
     def _plan_event(self, item: Manifest) -> PlanObserved | ManualPlanObserved | None:
         name = item["metadata"]["name"]
         labels = item["metadata"].get("labels") or {}
-        if (item.get("spec") or {}).get("ownerJob") != self._job:
-            return None
+        if (item.get("spec") or {}).get("ownerJob") != self._job or controller_uid(item) not in (self._uid, None):
+            return None  # a person's plan has no owner; another owner is an earlier job of the same name
         status = item.get("status") or {}
         phase = PlanPhase(status.get("phase") or PlanPhase.PENDING)
         spec = item["spec"]

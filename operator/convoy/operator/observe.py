@@ -15,7 +15,7 @@ from typing import Any
 from convoy.core.api import admission, names
 from convoy.core.api.errors import InvalidManifest, NotFound
 from convoy.core.api.job import ElasticJob, JobStatus
-from convoy.core.api.meta import Manifest, ObjectMeta, validate
+from convoy.core.api.meta import Manifest, ObjectMeta, controller_uid, validate
 from convoy.core.api.plan import PlanPhase, ScalePlan
 from convoy.core.api.pod import Pod
 from convoy.core.api.resources import Capacity
@@ -103,11 +103,11 @@ def observe(
     service = _find(cluster, Kind.SERVICE, namespace, names.master_service(name))
     secret = _find(cluster, Kind.SECRET, namespace, names.token_secret(name))
     brain = _find(cluster, Kind.SECRET, names.SYSTEM_NAMESPACE, names.BRAIN_TOKEN_SECRET)
-    taken = {pod["metadata"]["name"] for pod in pods if _controller(pod) != uid}
-    taken |= {one["metadata"]["name"] for one in (service, secret) if one and _controller(one) not in (uid, None)}
+    taken = {pod["metadata"]["name"] for pod in pods if controller_uid(pod) != uid}
+    taken |= {one["metadata"]["name"] for one in (service, secret) if one and controller_uid(one) not in (uid, None)}
     observed = Observed(
         job=job,
-        pods=[Pod.from_manifest(pod) for pod in pods if _controller(pod) == uid],
+        pods=[Pod.from_manifest(pod) for pod in pods if controller_uid(pod) == uid],
         service=service if service and names.master_service(name) not in taken else None,
         secret=_secret(secret, brain) if secret and names.token_secret(name) not in taken else None,
         plans=plans,
@@ -190,11 +190,6 @@ def _find(cluster: Cluster, kind: Kind, namespace: str, name: str) -> Manifest |
         return cluster.get(kind, namespace, name)
     except NotFound:
         return None
-
-
-def _controller(manifest: Manifest) -> str | None:
-    owners = manifest["metadata"].get("ownerReferences") or []
-    return next((owner.get("uid", "") for owner in owners if owner.get("controller")), None)
 
 
 def _secret(secret: Manifest, brain: Manifest | None) -> SecretView:

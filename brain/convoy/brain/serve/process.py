@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import threading
 import time
@@ -11,11 +10,13 @@ from typing import TYPE_CHECKING
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store.engine import open_engine, shown
 from convoy.brain.store.migrate import migrate
-from convoy.core.api.errors import InvalidSetting, Unavailable, Unusable
+from convoy.core.api import names
+from convoy.core.api.errors import Unavailable, Unusable
 from convoy.core.process import logs
 from convoy.core.process.clock import SystemClock
 from convoy.core.process.quiet import quiet_grpc
 from convoy.core.process.signals import stop_event
+from convoy.core.rpc.exposure import refuse_exposed
 
 if TYPE_CHECKING:
     import grpc
@@ -41,11 +42,7 @@ def run(settings: BrainSettings) -> None:
 
     stop = stop_event()
     token = settings.brain_token.get_secret_value()
-    if not token and not _loopback(settings.brain_host):
-        raise InvalidSetting(
-            f"brain_token: empty, and brain_host {settings.brain_host!r} lets other machines call; set "
-            "CONVOY_BRAIN_TOKEN to a secret, or brain_host to 127.0.0.1"
-        )
+    refuse_exposed(settings.brain_host, "brain_host", token, "brain_token", names.ENV_BRAIN_TOKEN)
     server = blocking_server(require_token(token), threads=settings.brain_threads)
     port = bind(server, _address(settings.brain_host, settings.brain_port))
     try:
@@ -100,10 +97,3 @@ def _migrated(url: str, wait: float, stop: threading.Event) -> bool:
 
 def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -89,6 +89,12 @@ def condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
     return next((item for item in conditions if item.type == type_), None)
 
 
+def controller_uid(manifest: Manifest) -> str | None:
+    """Return the uid of the object's controlling owner, None where it has none."""
+    owners = manifest["metadata"].get("ownerReferences") or []
+    return next((owner.get("uid", "") for owner in owners if owner.get("controller")), None)
+
+
 class Resource(Model):
     """Base of the kinds that Convoy defines: ``from_manifest`` and ``to_manifest`` are the edge."""
 
