@@ -16,6 +16,7 @@ from convoy.core.api import names
 from convoy.core.api.meta import Manifest
 from convoy.core.cluster.local import LocalCluster, open_cluster
 from convoy.core.cluster.port import Kind
+from convoy.core.process.lock import ProcessLock
 from support.operator_world import job_manifest, plan_manifest, pod_meta
 from support.waiting import until
 
@@ -207,6 +208,32 @@ def test_an_operator_without_work_ends_and_takes_convoys_own_pods_along(
     assert cluster.list(Kind.POD, "convoy-system").items == []
     assert list(pods(cluster)) == [names.master_pod("digits", 0)]  # it ended; its logs can still be read
     assert status(cluster)["phase"] == "Succeeded"
+
+
+def test_a_job_that_comes_while_an_idle_operator_ends_is_run(cluster: LocalCluster, state_dir: Path) -> None:
+    """Who submits it sees the operator's lock held, and starts none."""
+    slow = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "brain", "namespace": "convoy-system"},
+        "spec": {"containers": [{"name": "main", "command": ["sh", "-c", "trap '' TERM; sleep 2; sleep 600"]}]},
+    }
+    cluster.create(slow, field_manager="convoy-cli")
+    operator = Operator(state_dir, exit_when_idle=0.5)
+    until(lambda: "deletionTimestamp" in _only_pod(cluster)["metadata"], "the idle operator to end")
+    lock = ProcessLock(state_dir / "operator.lock")
+    assert lock.holder() == operator.process.pid
+    cluster.create(worker_job(), field_manager="convoy-cli")
+    assert lock.holder() == operator.process.pid
+    until(lambda: running(cluster, names.master_pod("digits", 0)), "the master", timeout=20)
+    assert lock.holder() == operator.process.pid
+    assert "it goes on" in operator.log.read_text()
+    assert operator.end() == 0
+
+
+def _only_pod(cluster: LocalCluster) -> Manifest:
+    (pod,) = cluster.list(Kind.POD).items
+    return pod
 
 
 def test_an_operator_ends_with_its_companion_and_so_do_all_pods(cluster: LocalCluster, state_dir: Path) -> None:

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from convoy.cli import local, told
+from convoy.cli import database, local, told
 from convoy.cli.jobs import age
 from convoy.core.api import names
 from convoy.core.api.errors import NotFound
@@ -43,7 +43,7 @@ def run(name: str, *, namespace: str) -> None:
             job,
             [plan for plan in plans if plan.spec.owner_job == name],
             [Pod.from_manifest(item) for item in pods],
-            told.read(job.metadata.uid),
+            told.read(job.metadata.uid, database.for_readers(cluster)),
             datetime.now(UTC),
         )
     )

@@ -11,6 +11,7 @@ from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from convoy.cli import database
 from convoy.core.api import names
 from convoy.core.api.errors import AlreadyExists, NotFound, Unavailable
 from convoy.core.api.meta import Manifest
@@ -20,9 +21,6 @@ from convoy.core.process.lock import ProcessLock
 
 if TYPE_CHECKING:
     from convoy.core.cluster.local import LocalCluster
-
-BRAIN = "convoy-brain"
-BRAIN_DATABASE = "convoy-brain-database"
 
 _STARTUP = 10.0  # seconds within which an operator that ends has failed to start
 _ATTEMPTS = 3
@@ -116,25 +114,28 @@ def run_operator(*, exit_when_idle: float | None, exit_with: int | None) -> None
     """Run the operator in this process, beside a Brain in its cluster unless the settings name another one.
 
     Raises:
-        Unusable: another operator runs on the state directory, or it can't be written.
+        InvalidSetting: the URL of the Brain's database is wrong.
+        Unusable: another operator runs on the state directory, it can't be written, or the database can't be used.
     """
     from convoy.operator import process
     from convoy.operator.settings import OperatorSettings
 
     settings = OperatorSettings.load(exit_when_idle=exit_when_idle, exit_with=exit_with)
-    if settings.brain_address is None and ProcessLock(paths.operator_lock(directory())).holder() is None:
-        settings = settings.model_copy(update={"brain_address": ensure_brain(open_cluster())})
-    process.run(settings)
+    if settings.brain_address is not None:
+        process.run(settings)
+        return
+    if ProcessLock(paths.operator_lock(directory())).holder() is None:
+        database.settle(open_cluster())
+    process.run(settings, ensure_brain)
 
 
 def ensure_brain(cluster: Cluster) -> str:
     """Put the Brain into the cluster if it isn't there: a token, a service with a stable port, a pod.
 
-    Its database is ``CONVOY_DATABASE_URL``, else its own default. It trains nothing and may wait: it runs at a lower
-    priority than the jobs. Returns its address, host:port.
+    Its database is the one that was settled on. It trains nothing and may wait: it runs at a lower priority than the
+    jobs. Returns its address, host:port.
     """
     _ensure(cluster, _secret(names.BRAIN_TOKEN_SECRET, token=secrets.token_hex(24)))
-    cluster.apply(_secret(BRAIN_DATABASE, url=os.environ.get("CONVOY_DATABASE_URL")), field_manager=names.MANAGER_CLI)
     service = _ensure(cluster, _brain_service())
     _ensure(cluster, _brain_pod(service["spec"]["ports"][0]["port"]))
     return str(service["status"]["address"])
@@ -152,13 +153,13 @@ def _ensure(cluster: Cluster, manifest: Manifest) -> Manifest:
             return cluster.get(kind, metadata["namespace"], metadata["name"])
 
 
-def _secret(name: str, **values: str | None) -> Manifest:
+def _secret(name: str, **values: str) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": name, "namespace": names.SYSTEM_NAMESPACE},
         "type": "Opaque",
-        "data": {key: b64encode(value.encode()).decode() for key, value in values.items() if value},
+        "data": {key: b64encode(value.encode()).decode() for key, value in values.items()},
     }
 
 
@@ -166,8 +167,8 @@ def _brain_service() -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": BRAIN, "namespace": names.SYSTEM_NAMESPACE, "labels": {"app": BRAIN}},
-        "spec": {"selector": {"app": BRAIN}, "ports": [{"name": "grpc"}]},
+        "metadata": {"name": database.BRAIN, "namespace": names.SYSTEM_NAMESPACE, "labels": {"app": database.BRAIN}},
+        "spec": {"selector": {"app": database.BRAIN}, "ports": [{"name": "grpc"}]},
     }
 
 
@@ -180,16 +181,16 @@ def _brain_pod(port: int) -> Manifest:
         "command": [sys.executable, "-m", "convoy.cli.main", "brain", "serve", "--port", str(port)],
         "env": [
             {"name": names.ENV_BRAIN_TOKEN, "valueFrom": secret(names.BRAIN_TOKEN_SECRET, "token")},
-            {"name": "CONVOY_DATABASE_URL", "valueFrom": secret(BRAIN_DATABASE, "url")},
+            {"name": database.VARIABLE, "valueFrom": secret(database.SECRET, database.KEY)},
         ],
     }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": BRAIN,
+            "name": database.BRAIN,
             "namespace": names.SYSTEM_NAMESPACE,
-            "labels": {"app": BRAIN},
+            "labels": {"app": database.BRAIN},
             "annotations": {names.ANNOTATION_NICE: names.CONTROL_NICE},
         },
         "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 5, "containers": [container]},

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from convoy.cli import database, local
+
 if TYPE_CHECKING:
     from convoy.brain.plan import JobRecommendation
 
@@ -29,7 +31,8 @@ def run(
     from convoy.brain.settings import BrainSettings
     from convoy.brain.store.engine import check
 
-    settings = BrainSettings.load(database_url=database_url)
+    url = database_url or database.for_readers(local.existing_cluster())
+    settings = BrainSettings.load(database_url=url)
     check(settings.database(), must_exist=True)  # before the models, which take longer to import than a refusal may
     from convoy.brain.serve.recommend import recommend
 

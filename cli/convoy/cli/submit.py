@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
-from convoy.cli import local, manifest
+from convoy.cli import database, local, manifest
 from convoy.cli.follow import follow
 from convoy.core.api import admission, names
-from convoy.core.api.errors import AlreadyExists, InvalidManifest, NotFound, Unusable
+from convoy.core.api.errors import AlreadyExists, DeadlineMissed, InvalidManifest, NotFound, Unusable
 from convoy.core.api.job import ElasticJob, Phase
 from convoy.core.api.meta import Manifest
 from convoy.core.api.resources import Capacity
@@ -20,7 +21,7 @@ def run(file: Path, *, here: bool, detach: bool, namespace: str | None) -> int:
 
     Raises:
         InvalidInput: the manifest is wrong.
-        Unusable: not ``here``, on this machine, or the state directory can't be written.
+        Unusable: not ``here``, on this machine, or the state directory or the Brain's database can't be used.
         JobFailed: the job ended in failure.
     """
     if not here:
@@ -32,14 +33,20 @@ def run(file: Path, *, here: bool, detach: bool, namespace: str | None) -> int:
 
 
 def _submit(job: Manifest, detach: bool) -> int:
+    from convoy.operator.settings import OperatorSettings
+
     cluster = local.open_cluster()
     check(cluster, job)
+    if OperatorSettings.load().brain_address is None:
+        told = database.settle(cluster)
+        if told:
+            print(f"convoy: {told}", file=sys.stderr)  # noqa: T201
     operator = local.Operator(local.directory())
     created = create(cluster, job, operator)
-    operator.ensure()
     name, where = created["metadata"]["name"], created["metadata"]["namespace"]
     option = "" if where == "default" else f" --namespace {where}"
     if detach:
+        await_operator(cluster, created, operator)
         print(  # noqa: T201
             f"{where}/{name} submitted; `convoy jobs` lists it, `convoy explain {name}{option}` says how it goes, "
             f"`convoy delete {name}{option}` ends it"
@@ -55,6 +62,31 @@ def _submit(job: Manifest, detach: bool) -> int:
         )
         return 130
     return 0
+
+
+def await_operator(cluster: Cluster, job: Manifest, operator: local.Operator, seconds: float = 60.0) -> None:
+    """Wait until an operator has taken the job: one that is there may be about to end, and then another is started.
+
+    Raises:
+        DeadlineMissed: none took it in time; the job stays.
+        Unavailable: the operator ends as soon as it starts.
+    """
+    where, name = job["metadata"]["namespace"], job["metadata"]["name"]
+    until = time.monotonic() + seconds
+    while True:
+        operator.ensure()
+        try:
+            now = cluster.get(Kind.ELASTIC_JOB, where, name)
+        except NotFound:
+            return  # deleted meanwhile
+        if now["metadata"]["uid"] != job["metadata"]["uid"] or (now.get("status") or {}).get("phase"):
+            return
+        if time.monotonic() >= until:
+            raise DeadlineMissed(
+                f"{where}/{name} is submitted, and within {seconds:g} s no operator took it (pid "
+                f"{operator.pid() or 'unknown'}); see {operator.log}"
+            )
+        time.sleep(0.05)
 
 
 def check(cluster: Cluster, given: Manifest) -> None:

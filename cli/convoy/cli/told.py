@@ -37,8 +37,11 @@ class Told:
     problem: str = ""
 
 
-def read(uid: str, *, events: int = 12) -> Told:
-    """Read it from the Brain's database; one that isn't there, or knows no such job, tells nothing."""
+def read(uid: str, database_url: str | None, *, events: int = 12) -> Told:
+    """Read it from the Brain's database; one that isn't there, or knows no such job, tells nothing.
+
+    ``database_url``: None: as the settings say.
+    """
     try:
         from convoy.brain.settings import BrainSettings
         from convoy.brain.store import queries
@@ -46,7 +49,7 @@ def read(uid: str, *, events: int = 12) -> Told:
     except ModuleNotFoundError as error:
         return Told(problem=f"{error.name} isn't installed; pip install 'convoy-train[brain]'")
     try:
-        url = BrainSettings.load().database()
+        url = BrainSettings.load(database_url=database_url).database()
         check(url, must_exist=True)
         engine = open_engine(url, must_exist=True)
         try:

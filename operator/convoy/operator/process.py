@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import threading
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from convoy.core.api.errors import NotFound, Unusable
 from convoy.core.api.job import Phase
 from convoy.core.api.meta import Manifest
 from convoy.core.api.pod import Pod
-from convoy.core.cluster.local import LocalKubelet, open_cluster
+from convoy.core.cluster.local import LocalCluster, LocalKubelet, open_cluster
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.core.process import logs, paths
 from convoy.core.process.clock import Clock, SystemClock
@@ -24,6 +25,7 @@ from convoy.operator.controller import Controller
 from convoy.operator.pods import Site
 from convoy.operator.settings import OperatorSettings
 
+_RUNNING = "OperatorRunning"
 _LOOK_SECONDS = 0.2
 _IDLE_LOOK_SECONDS = 1.0
 _END_SECONDS = 60.0
@@ -31,8 +33,14 @@ _END_SECONDS = 60.0
 _END_GRACE_SECONDS = 5.0
 
 
-def run(settings: OperatorSettings) -> None:
+def run(settings: OperatorSettings, brain: Callable[[Cluster], str] | None = None) -> None:
     """Run the operator until SIGTERM, or until the settings have it end. Pods outlive a SIGTERM.
+
+    A job that came while an idle operator was ending, and that found it there still, has it begin again.
+
+    Args:
+        settings: the operator's.
+        brain: puts a Brain into the cluster, and returns its address; None: the settings' Brain, if any.
 
     Raises:
         Unusable: another operator runs on the state directory, or it can't be written.
@@ -41,28 +49,51 @@ def run(settings: OperatorSettings) -> None:
     logs.configure("operator")
     log = logs.get("operator.process")
     state = ensure_writable(settings.state_dir)
+    stop = stop_event()
+    with open_cluster(state) as cluster:
+        end = _hold(cluster, state, settings, brain, stop)
+        # Only now, without the lock: who submits a job and sees the lock held is seen here.
+        while end is End.IDLE and not stop.is_set() and not idle(cluster):
+            log.info("a job came while the operator was ending: it goes on")
+            try:
+                end = _hold(cluster, state, settings, brain, stop)
+            except Unusable as error:
+                if error.reason != _RUNNING:
+                    raise
+                break  # another one was quicker, and has the job
+
+
+def _hold(
+    cluster: LocalCluster,
+    state: Path,
+    settings: OperatorSettings,
+    brain: Callable[[Cluster], str] | None,
+    stop: threading.Event,
+) -> End:
+    """Run as the state directory's one operator; return why it ended."""
     lock = ProcessLock(paths.operator_lock(state))
     if not lock.acquire():
         raise Unusable(
             f"state directory {state}: an operator (pid {lock.holder()}) runs there already; "
             "use that one, end it, or name another directory with --state-dir",
-            reason="OperatorRunning",
+            reason=_RUNNING,
         )
-    stop = stop_event()
     try:
-        with open_cluster(state) as cluster:
-            kubelet = LocalKubelet(cluster)
-            kubelet.start()
-            try:
-                why = _run(cluster, settings, _site(settings, state), stop)
-            finally:
-                kubelet.stop()
-        log.info("operator ends", why=why)
+        if brain is not None:
+            settings = settings.model_copy(update={"brain_address": brain(cluster)})
+        kubelet = LocalKubelet(cluster)
+        kubelet.start()
+        try:
+            end = _run(cluster, settings, _site(settings, state), stop)
+        finally:
+            kubelet.stop()
+        logs.get("operator.process").info("operator ends", why=end.value)
+        return end
     finally:
         lock.release()
 
 
-def _run(cluster: Cluster, settings: OperatorSettings, site: Site, stop: threading.Event) -> str:
+def _run(cluster: Cluster, settings: OperatorSettings, site: Site, stop: threading.Event) -> End:
     """Reconcile until the end, and end the pods that end with it; return why it came."""
     clock = SystemClock()
     controller = Controller(cluster, site, clock, workers=settings.workers, resync=settings.resync_seconds)
@@ -72,15 +103,11 @@ def _run(cluster: Cluster, settings: OperatorSettings, site: Site, stop: threadi
         end = _wait(cluster, clock, settings, stop)
     finally:
         controller.stop()
-    match end:
-        case End.STOPPED:
-            return "asked to stop"
-        case End.COMPANION_GONE:
-            delete_pods(cluster, clock, None)
-            return f"process {settings.exit_with} is gone"
-        case End.IDLE:
-            delete_pods(cluster, clock, names.SYSTEM_NAMESPACE)
-            return "no job is unfinished"
+    if end is End.COMPANION_GONE:
+        delete_pods(cluster, clock, None)
+    elif end is End.IDLE:
+        delete_pods(cluster, clock, names.SYSTEM_NAMESPACE)
+    return end
 
 
 def _site(settings: OperatorSettings, state: Path) -> Site:
@@ -95,9 +122,9 @@ def _site(settings: OperatorSettings, state: Path) -> Site:
 class End(Enum):
     """Why an operator ends."""
 
-    STOPPED = "stopped"
-    COMPANION_GONE = "companion gone"
-    IDLE = "idle"
+    STOPPED = "asked to stop"
+    COMPANION_GONE = "the process that it was to end with is gone"
+    IDLE = "no job is unfinished"
 
 
 def _wait(cluster: Cluster, clock: Clock, settings: OperatorSettings, stop: threading.Event) -> End:

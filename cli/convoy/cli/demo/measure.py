@@ -6,7 +6,7 @@ import copy
 import time
 from pathlib import Path
 
-from convoy.cli import local
+from convoy.cli import database
 from convoy.cli.demo import watch
 from convoy.cli.demo.scenario import Scenario
 from convoy.core.api import names
@@ -60,5 +60,5 @@ def speed(steps: Path, skip: float = 2.0) -> float:
 
 def _end_brain(run: Scenario) -> None:
     """Take the Brain away, so that it sees nothing of what follows."""
-    run.stage.cluster.delete(Kind.POD, names.SYSTEM_NAMESPACE, local.BRAIN, grace_seconds=5)
+    run.stage.cluster.delete(Kind.POD, names.SYSTEM_NAMESPACE, database.BRAIN, grace_seconds=5)
     run.stage.say("the Brain is sent home; what follows is unseen by it")
