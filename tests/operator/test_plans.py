@@ -4,6 +4,7 @@ from convoy.core.api.errors import ClusterError
 from convoy.core.cluster.port import Kind
 from convoy.operator.actions import CreateObject, DeletePod
 from convoy.operator.observe import observe
+from convoy.operator.plan import KEPT_PLANS
 from support.operator_world import World, job_manifest, plan_manifest, pod_meta
 
 
@@ -53,6 +54,29 @@ def test_plans_are_carried_out_oldest_first_each_by_what_the_one_before_made() -
     ]
     assert world.workers() == ["digits-edljob-worker-11"]
     assert world.status["scalePlan"] == "digits-scaleplan-11"
+
+
+def test_the_last_finished_plans_of_a_job_are_kept_and_older_ones_go() -> None:
+    world = world_at_work()
+    other = world.write_plan(plan_manifest(0, job="another", createPods=[pod_meta(0, job="another")]))
+    for number in range(KEPT_PLANS + 5):
+        world.write_plan(plan_manifest(number, createPods=[pod_meta(number)]))
+        world.settle()
+    left = {one["metadata"]["name"] for one in world.cluster.list(Kind.SCALE_PLAN).items}
+    assert left == {other, *(f"digits-scaleplan-{number}" for number in range(5, KEPT_PLANS + 5))}
+    assert world.status["scalePlan"] == f"digits-scaleplan-{KEPT_PLANS + 4}"
+
+
+def test_the_plan_carried_out_last_is_kept_whatever_was_refused_since() -> None:
+    world = world_at_work()
+    carried_out = world.write_plan(plan_manifest(0, createPods=[pod_meta(0)]))
+    world.settle()
+    for number in range(1, KEPT_PLANS + 5):
+        world.write_plan(plan_manifest(number, epoch=0, createPods=[pod_meta(number)]))
+    world.settle()
+    left = {one["metadata"]["name"] for one in world.cluster.list(Kind.SCALE_PLAN).items}
+    assert carried_out in left
+    assert len(left) == KEPT_PLANS + 1
 
 
 def test_a_plan_half_carried_out_is_completed_and_nothing_is_done_twice() -> None:

@@ -72,7 +72,18 @@ class ApplyPlanStatus:
     status: Manifest
 
 
-Action = CreateObject | EnsureTokenSecret | EnsureDirectory | DeletePod | ApplyJobStatus | ApplyPlanStatus
+@dataclass(frozen=True, slots=True)
+class DeletePlan:
+    """Delete a plan that is long finished; ``uid`` keeps a namesake safe. That it is gone already is fine."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+Action = (
+    CreateObject | EnsureTokenSecret | EnsureDirectory | DeletePod | DeletePlan | ApplyJobStatus | ApplyPlanStatus
+)
 
 
 class Reason(NamedTuple):

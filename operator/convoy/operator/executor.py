@@ -23,6 +23,7 @@ from convoy.operator.actions import (
     ApplyJobStatus,
     ApplyPlanStatus,
     CreateObject,
+    DeletePlan,
     DeletePod,
     EnsureDirectory,
     EnsureTokenSecret,
@@ -64,6 +65,9 @@ class Executor:
                 ensure_writable(action.path)
             case DeletePod():
                 self._delete_pod(action)
+            case DeletePlan():
+                with contextlib.suppress(NotFound):
+                    self._cluster.delete(Kind.SCALE_PLAN, action.namespace, action.name, uid=action.uid)
             case ApplyJobStatus():
                 self._apply_status(Kind.ELASTIC_JOB, action)
             case ApplyPlanStatus():

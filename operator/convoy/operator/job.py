@@ -53,6 +53,7 @@ def _run(seen: Observed, job: ElasticJob, site: Site, now: datetime) -> Decision
         actions.append(master_pod(job, site, kept.create, seen.service, brain_token=seen.secret.has_brain_token))
         reasons.append(Reason(kept.condition.reason, kept.condition.message))
     actions += _deletions(kept.delete)
+    actions += plan.forget(seen.plans, new.scale_plan)
     return Decision(tuple(actions), kept.wait, tuple(reasons)).then(
         plan.carry_out(seen, job, seen.service, site, now)
     )

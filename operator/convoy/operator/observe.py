@@ -47,6 +47,7 @@ class PlanView:
     waiting: str = ""
     plan: ScalePlan | None = None
     error: InvalidManifest | None = None
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +145,12 @@ def read_plan(manifest: Manifest) -> PlanView:
     stated: Any = manifest.get("status") or {}
     phase = stated.get("phase") if isinstance(stated, dict) else None
     number = re.search(r"(\d{1,18})$", metadata.name)
-    created = metadata.creation_timestamp.isoformat() if metadata.creation_timestamp else ""
-    order = (created, int(number.group(1)) if number else 0, metadata.name)
+    created = metadata.creation_timestamp
+    order = (created.isoformat() if created else "", int(number.group(1)) if number else 0, metadata.name)
     known = PlanPhase(phase) if isinstance(phase, str) and phase in set(PlanPhase) else PlanPhase.PENDING
-    view = PlanView(metadata.namespace, metadata.name, order, known, metadata.creation_timestamp, _waiting(stated))
+    view = PlanView(
+        metadata.namespace, metadata.name, order, known, created, _waiting(stated), uid=metadata.uid or ""
+    )
     if known is not PlanPhase.PENDING:
         return view
     try:

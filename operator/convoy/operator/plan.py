@@ -15,13 +15,14 @@ from convoy.core.api.errors import ConvoyError
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import Condition, Manifest
 from convoy.core.api.plan import PlanPhase, PlanStatus, PodMeta, ScalePlan
-from convoy.operator.actions import Action, ApplyPlanStatus, Decision, DeletePod, Reason
+from convoy.operator.actions import Action, ApplyPlanStatus, Decision, DeletePlan, DeletePod, Reason
 from convoy.operator.observe import Observed, PlanView
 from convoy.operator.pods import Site, node_pod
 
 LOST_GRACE_SECONDS = 2.0
 """How long a pod may take to end whose rank the same plan gives to another: its node was lost, and while it lasts the
 rank is in no round."""
+KEPT_PLANS = 20
 _NAME_RETRY_SECONDS = 0.2
 
 
@@ -70,6 +71,16 @@ def blocked(seen: Observed, error: ConvoyError, now: datetime) -> Decision:
 def last_carried_out(plans: Sequence[PlanView]) -> str | None:
     """Return the name of the newest plan that was carried out."""
     return next((plan.name for plan in reversed(plans) if plan.phase is PlanPhase.SUCCEEDED), None)
+
+
+def forget(plans: Sequence[PlanView], last: str | None) -> tuple[DeletePlan, ...]:
+    """Return the deletion of finished plans beyond the newest ``KEPT_PLANS``; the Brain's store keeps their story.
+
+    ``last``: the plan that was carried out last, which its master may not have seen finished yet.
+    """
+    finished = [plan for plan in plans if plan.phase is not PlanPhase.PENDING]
+    old = finished[: max(0, len(finished) - KEPT_PLANS)]
+    return tuple(DeletePlan(plan.namespace, plan.name, plan.uid) for plan in old if plan.name != last)
 
 
 def _is_for_the_master(plan: ScalePlan) -> bool:
