@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -56,7 +58,7 @@ while True:
 
 @asynccontextmanager
 async def agent(
-    port: int, path: Path, rank: int, *, node_id: int | None = None
+    port: int, path: Path, rank: int, *, node_id: int | None = None, flags: tuple[str, ...] = ()
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     env = os.environ | {
         "DLROVER_MASTER_ADDR": f"127.0.0.1:{port}",
@@ -65,7 +67,7 @@ async def agent(
         "POD_NAME": f"pod-{rank}",
         "CONVOY_JOB_TOKEN": "the secret",
     }
-    flags = ("--nnodes=1:2", "--max-restarts=3", "--shutdown-timeout=2", "--start-method=spawn")
+    flags = ("--nnodes=1:2", "--max-restarts=3", "--shutdown-timeout=2", "--start-method=spawn", *flags)
     process = await asyncio.create_subprocess_exec(
         *COMMAND, *flags, str(path), env=env, stderr=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
     )
@@ -255,5 +257,42 @@ def test_a_world_that_doesnt_come_about_says_who_is_missing(tmp_path: Path) -> N
             _, errors = await asyncio.wait_for(process.communicate(), 20)
             assert process.returncode == 1
             assert b"missing: rank 1" in errors
+
+    asyncio.run(scenario())
+
+
+def test_a_port_in_use_is_told_once_with_exit_status_2(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with socket.create_server(("", 0)) as taken:
+            flag = f"--master-port={taken.getsockname()[1]}"
+            async with serving(ScriptedMaster()) as port:
+                env = os.environ | {"DLROVER_MASTER_ADDR": f"127.0.0.1:{port}"}
+                process = await asyncio.create_subprocess_exec(
+                    *COMMAND, "--nnodes=2", flag, "--start-method=spawn", str(script(tmp_path, "")),
+                    env=env, stderr=asyncio.subprocess.PIPE,
+                )  # fmt: skip
+                _, errors = await asyncio.wait_for(process.communicate(), 20)
+        assert process.returncode == 2
+        assert errors.decode().count(flag) == 1
+        assert "Traceback" not in errors.decode()
+
+    asyncio.run(scenario())
+
+
+def test_telling_the_master_of_the_last_round_is_part_of_the_joins_deadline(tmp_path: Path) -> None:
+    path = script(tmp_path, WORKER)
+
+    async def scenario() -> None:
+        master = ScriptedMaster()
+        async with contextlib.AsyncExitStack() as stack:
+            async with serving(master) as port:
+                flags = ("--rdzv-conf=join_timeout=4",)
+                process = await stack.enter_async_context(agent(port, path, 0, flags=flags))
+                await master.complete(1, 0)
+                await master.state(GROUP.RUNNING, 1)
+            begin = time.monotonic()
+            (tmp_path / "fail-1-0").write_text("")
+            assert await asyncio.wait_for(process.wait(), 20) == 1
+            assert 3.5 < time.monotonic() - begin < 7, "not twice"
 
     asyncio.run(scenario())

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from convoy.agent import decide
-from convoy.agent.address import own_address
+from convoy.agent.address import find_own_address
 from convoy.agent.channel import Channel
 from convoy.agent.group import WorkerGroup
 from convoy.agent.load import LoadMeter, allotted
@@ -23,7 +23,7 @@ from convoy.agent.spawner import Spawner
 from convoy.agent.stopping import StopRequest
 from convoy.core.api import names
 from convoy.core.api.envelope import Envelope
-from convoy.core.api.errors import ConvoyError, DeadlineMissed
+from convoy.core.api.errors import ConvoyError, DeadlineMissed, Unusable
 from convoy.core.api.v1 import master_pb2, metrics_pb2
 from convoy.core.process import logs
 from convoy.core.rpc.caller import Caller, async_channel
@@ -40,7 +40,7 @@ _ENDS = {End.SUCCEEDED: _GROUP.SUCCEEDED, End.YIELDED: _GROUP.YIELDED, End.FAILE
 async def run(options: Options, spawner: Spawner, environment: Mapping[str, str]) -> int:
     """Be this node's agent until the master, or a signal, ends it; return the exit status."""
     assert options.master is not None
-    host = options.host or own_address(options.master)
+    host = options.host or await find_own_address(options.master, options.join_timeout)
     spawner.attach()
     pod = environment.get(names.ENV_POD_NAME) or names.pod(
         environment.get(names.ENV_JOB_NAME, "job"), options.node_role, options.node_id
@@ -153,8 +153,13 @@ class Agent:
 
     async def _join(self, last_round: int) -> None:
         timeout = self._options.join_timeout
+        until = time.monotonic() + timeout
         self._release_port()
-        reservation = self._reservation = Reservation(self._options.master_port)
+        try:
+            reservation = self._reservation = Reservation(self._options.master_port)
+        except Unusable as error:
+            self._events.put_nowait(decide.GaveUp(str(error), error.exit_status))
+            return
         request = master_pb2.JoinRequest(
             rank=self._options.node_rank,
             local_world_size=self._options.processes,
@@ -165,8 +170,8 @@ class Agent:
         try:
             if last_round:
                 await self._session.told(timeout)
-            await self._spawner.ready()  # nobody is to wait in a round for an import
-            world = await self._session.join(request, timeout)
+            await self._spawner.ready(until - time.monotonic())  # nobody is to wait in a round for an import
+            world = await self._session.join(request, until - time.monotonic())
         except DeadlineMissed as error:
             self._events.put_nowait(
                 decide.GaveUp(

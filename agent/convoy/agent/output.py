@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from io import FileIO
 from pathlib import Path
 
 from convoy.core.api.errors import Unusable
@@ -21,7 +22,7 @@ class Pump:
         self._console, self._prefix = console, prefix.encode()
         self._tail: deque[bytes] = deque(maxlen=_KEPT_LINES)
         self._rest = b""
-        self._file = open(path, "ab", buffering=0) if path is not None else None  # noqa: SIM115
+        self._file = _opened(path) if path is not None else None
         self._source, self.write_end = os.pipe2(os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._copy, name=f"output-{name}", daemon=True)
         self._thread.start()
@@ -70,13 +71,17 @@ class Outputs:
             teed, redirected = bool(tee & stream), bool(redirects & stream)
             if stream == 1 and not (teed or redirected) and shown:
                 continue
-            path = None
-            if directory is not None and (teed or redirected):
-                path = _made(directory / str(local_rank)) / f"{name}.log"
             console = stream if shown and (teed or not redirected) else None
-            self._pumps[stream] = Pump(
-                f"{local_rank}-{name}", console=console, prefix=prefix if teed else "", path=path
-            )
+            try:
+                path = None
+                if directory is not None and (teed or redirected):
+                    path = _made(directory / str(local_rank)) / f"{name}.log"
+                self._pumps[stream] = Pump(
+                    f"{local_rank}-{name}", console=console, prefix=prefix if teed else "", path=path
+                )
+            except Unusable:
+                self._abandon()
+                raise
 
     def streams(self) -> dict[int, int]:
         """Return the descriptors that the worker writes to, by their number there."""
@@ -85,6 +90,18 @@ class Outputs:
     def last_lines(self) -> str:
         """Return the last lines of stderr."""
         return self._pumps[2].last_lines()
+
+    def _abandon(self) -> None:
+        """End the pumps that no worker will write to."""
+        for pump in self._pumps.values():
+            os.close(pump.write_end)
+
+
+def _opened(path: Path) -> FileIO:
+    try:
+        return FileIO(path, "a")
+    except OSError as error:
+        raise Unusable(f"--log-dir: {path}: {error.strerror or error}; name a writable directory") from None
 
 
 def _made(directory: Path) -> Path:

@@ -80,16 +80,17 @@ class Spawner:
         """Listen to the server from the running event loop."""
         asyncio.get_running_loop().add_reader(self._control.fileno(), self._read)
 
-    async def ready(self) -> None:
-        """Wait until the modules are imported, so that a worker starts at once.
+    async def ready(self, timeout: float) -> None:
+        """Wait until the modules are imported, so that a worker starts at once; never longer than a start may take.
 
         Raises:
             DeadlineMissed: it took too long.
         """
+        seconds = min(max(0.0, timeout), START_DEADLINE)
         try:
-            await asyncio.wait_for(self._ready.wait(), START_DEADLINE)
+            await asyncio.wait_for(self._ready.wait(), seconds)
         except TimeoutError:
-            raise self._too_slow() from None
+            raise self._too_slow(seconds) from None
 
     async def start(self, command: Command) -> Process:
         """Start a worker; returns when it has a pid.
@@ -120,12 +121,12 @@ class Spawner:
         try:
             process.pid = await asyncio.wait_for(asyncio.shield(process.started), START_DEADLINE)
         except TimeoutError:
-            raise self._too_slow() from None
+            raise self._too_slow(START_DEADLINE) from None
         return process
 
-    def _too_slow(self) -> DeadlineMissed:
+    def _too_slow(self, seconds: float) -> DeadlineMissed:
         return DeadlineMissed(
-            f"the fork server (pid {self.pid}) started no worker within {START_DEADLINE:g} s; "
+            f"the fork server (pid {self.pid}) wasn't ready within {seconds:.3g} s; "
             "does importing torch take so long? --start-method=spawn does without it"
         )
 
