@@ -55,6 +55,43 @@ def test_a_lost_node_is_replaced_with_its_rank_and_survivors_go_on_at_once(start
     assert ReleaseShards("job-edljob-worker-1") in driver.log
 
 
+@pytest.mark.parametrize("policy", ["OnFailure", "Always", None])
+def test_a_lost_node_is_relaunched_under_each_policy_but_never(start, policy):
+    driver = start(replicas=2, restart_policy=policy, restart_count=1)
+    driver.kill(1)
+    assert driver.state.job.verdict is None
+    assert (driver.state.job.nodes[1].id, driver.state.job.relaunches) == (2, 1)
+
+
+def test_a_node_that_ended_well_before_its_workers_is_relaunched_under_on_failure_too(start):
+    driver = start(replicas=2, restart_policy="OnFailure")
+    ended = driver.pods["job-edljob-worker-1"]
+    del driver.agents[1]
+    driver.pods[ended.name] = replace(ended, phase=PodPhase.SUCCEEDED, exit_code=0)
+    driver.post(PodObserved(driver.pods[ended.name]))
+    driver.tick()
+    assert (driver.state.job.nodes[1].id, driver.state.job.relaunches) == (2, 1)
+
+
+def test_policy_never_ends_the_job_with_the_first_lost_node_whatever_restart_count_says(start):
+    driver = start(replicas=2, restart_policy="Never", restart_count=3)
+    driver.kill(1)
+    assert driver.state.job.relaunches == 0
+    verdict = driver.state.job.verdict
+    assert (verdict.state, verdict.reason) == ("Failed", "RelaunchBudgetExhausted")
+    assert "restartPolicy Never allows none" in verdict.message
+
+
+def test_policy_never_restarts_processes_in_place(start):
+    driver = start(replicas=2, restart_policy="Never")
+    driver.fail(1, -9)
+    driver.fail(0, peer_lost=True)
+    driver.tick()
+    driver.obey()
+    assert driver.state.job.verdict is None
+    assert driver.state.job.round.number == 2
+
+
 def test_peers_that_break_because_a_node_died_are_not_counted(start):
     driver = start(replicas=2, min_replicas=1)
     driver.fail(0, 1)

@@ -3,14 +3,32 @@
 import pytest
 
 from convoy.core.api import names
+from convoy.core.api.errors import ClusterError
 from convoy.core.cluster.port import Kind
 from support.operator_world import World, job_manifest, plan_manifest, pod_meta
 
 
 def phases(world: World) -> list[str]:
     """Return the types of the phase conditions that are True."""
-    every = ("Created", "Pending", "Running", "Scaling", "Restarting", "Suspended", "Succeeded", "Failed")
+    every = ("Created", "Pending", "Running", "Scaling", "Restarting", "Succeeded", "Failed")
     return [one["type"] for one in world.status["conditions"] if one["type"] in every and one["status"] == "True"]
+
+
+def test_pods_that_are_planned_and_not_there_yet_are_counted_as_initial() -> None:
+    world = World()
+    world.settle()
+    world.master_says(epoch=1, state="Waiting")
+    world.settle()
+    world.write_plan(plan_manifest(0, createPods=[pod_meta(0), pod_meta(1)]))
+    world.write_plan(plan_manifest(1, epoch=0, createPods=[pod_meta(2)]))  # an older master's: it will be refused
+    world.cluster.fail_next = ClusterError("no room")
+    with pytest.raises(ClusterError):
+        world.step()
+    worker = world.status["replicaStatuses"]["worker"]
+    assert (worker["initial"], worker["pending"]) == (2, 0)
+    world.settle()
+    worker = world.status["replicaStatuses"]["worker"]
+    assert (worker["initial"], worker["pending"]) == (0, 2)
 
 
 def test_a_jobs_phases_from_created_to_succeeded() -> None:

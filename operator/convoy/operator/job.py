@@ -44,7 +44,12 @@ def _run(seen: Observed, job: ElasticJob, site: Site, now: datetime) -> Decision
     kept = keeper.keep_master(seen, now)
     conditions = (kept.condition, *status.template_condition(seen), *_validity(seen, None), *_schedulable(seen, job))
     new = status.next_status(
-        seen, now, keeping=kept.record, conditions=conditions, scale_plan=plan.last_carried_out(seen.plans)
+        seen,
+        now,
+        keeping=kept.record,
+        conditions=conditions,
+        scale_plan=plan.last_carried_out(seen.plans),
+        planned=plan.planned(seen, job),
     )
     actions: list[Action] = [*status.changes(seen, new)]
     reasons: list[Reason] = []

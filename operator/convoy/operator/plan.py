@@ -40,6 +40,14 @@ def carry_out(seen: Observed, job: ElasticJob, service: Manifest, site: Site, no
     return decision
 
 
+def planned(seen: Observed, job: ElasticJob) -> list[PodMeta]:
+    """Return the pods that plans ask for and that aren't there yet."""
+    present = {pod.name for pod in seen.nodes}
+    asked = [view for view in seen.plans if view.phase is PlanPhase.PENDING and _refusal(view, job) is None]
+    wanted = {pod.name: pod for view in asked if view.plan for pod in view.plan.spec.create_pods}
+    return [pod for name, pod in wanted.items() if name not in present]
+
+
 def supersede(plans: Sequence[PlanView], now: datetime) -> Decision:
     """Finish the plans of a job that has ended."""
     decision = Decision()

@@ -12,6 +12,7 @@ from datetime import datetime
 from convoy.core.api import names
 from convoy.core.api.job import JobStatus, MasterKeeping, Phase, ReplicaStatus
 from convoy.core.api.meta import Condition, Manifest, set_condition
+from convoy.core.api.plan import PodMeta
 from convoy.core.api.pod import Pod, PodPhase
 from convoy.operator.actions import ApplyJobStatus, Reason
 from convoy.operator.keeper import MASTER_AVAILABLE
@@ -63,6 +64,7 @@ def next_status(
     conditions: Sequence[Condition] = (),
     refusal: Reason | None = None,
     scale_plan: str | None = None,
+    planned: Sequence[PodMeta] = (),
 ) -> JobStatus:
     """Return the status that should stand.
 
@@ -73,6 +75,7 @@ def next_status(
         conditions: conditions besides the phase's.
         refusal: why the manifest can't be carried out; it fails the job.
         scale_plan: the last plan that was carried out; None: as it was.
+        planned: pods that a plan is about to create.
     """
     old = seen.job.status
     phase = phase_of(seen, refused=refusal is not None)
@@ -86,7 +89,7 @@ def next_status(
         phase=phase,
         observed_generation=seen.job.metadata.generation,
         conditions=sorted(own, key=lambda condition: condition.type),
-        replica_statuses=_replica_statuses(seen, phase),
+        replica_statuses=_replica_statuses(seen, phase, planned),
         start_time=old.start_time or now,
         completion_time=(old.completion_time or now) if phase.is_terminal else None,
         scale_plan=scale_plan or old.scale_plan,
@@ -124,10 +127,12 @@ def _turn(conditions: list[Condition], phase: Phase, reason: Reason, now: dateti
     return set_condition(conditions, current, now)
 
 
-def _replica_statuses(seen: Observed, phase: Phase) -> dict[str, ReplicaStatus]:
+def _replica_statuses(seen: Observed, phase: Phase, planned: Sequence[PodMeta]) -> dict[str, ReplicaStatus]:
     roles = {*seen.job.status.replica_statuses, *(pod.role for pod in seen.pods)}
     roles |= set(seen.job.job.spec.replica_specs) if seen.job.job else set()
     found = {role: _count(pod for pod in seen.pods if pod.role == role) for role in sorted(roles)}
+    for role in {pod.type for pod in planned} & roles:
+        found[role].initial = sum(pod.type == role for pod in planned)
     if phase.is_terminal:  # the pods are deleted then; how they ended stays
         for role, old in seen.job.status.replica_statuses.items():
             new = found[role]

@@ -33,14 +33,13 @@ class OptimizeMode(StrEnum):
 
 
 class Phase(StrEnum):
-    """status.phase, with DLRover's values."""
+    """status.phase, with DLRover's values; nothing suspends a job, so that one never stands there."""
 
     CREATED = "Created"
     PENDING = "Pending"
     RUNNING = "Running"
     SCALING = "Scaling"
     RESTARTING = "Restarting"
-    SUSPENDED = "Suspended"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
 
@@ -92,7 +91,9 @@ class PodSpec(OpenModel):
     """spec of a pod template."""
 
     containers: list[Container] = Field(min_length=1)
-    restart_policy: str | None = None
+    restart_policy: str | None = Field(
+        default=None, description="Taken for Never: a pod that ended is replaced under a new name, or not at all."
+    )
 
 
 class TemplateMeta(OpenModel):
@@ -127,8 +128,15 @@ class ReplicaSpec(Model):
     min_replicas: int | None = Field(default=None, ge=0, le=100_000)
     max_replicas: int | None = Field(default=None, ge=0, le=100_000)
     template: PodTemplate
-    restart_policy: Literal["Always", "OnFailure", "Never"] | None = None
-    restart_count: int | None = Field(default=None, ge=0, le=1000, description="Relaunches of a node; absent: 3.")
+    restart_policy: Literal["Always", "OnFailure", "Never"] | None = Field(
+        default=None,
+        description="Whether a node that is lost is relaunched. Never: it isn't, and the job fails with it, whatever "
+        "restartCount says. OnFailure, Always, absent: it is, restartCount times; all alike, since a node whose work "
+        "isn't done is lost also where its pod ended well. A launcher restarts its processes in place in any case.",
+    )
+    restart_count: int | None = Field(
+        default=None, ge=0, le=1000, description="Relaunches of a node, under restartPolicy; absent: 3."
+    )
     auto_scale: bool | None = None
 
     @model_validator(mode="after")
@@ -182,7 +190,7 @@ class JobSpec(Model):
 
 
 class ReplicaStatus(Model):
-    """How many pods of a role are in which state."""
+    """How many pods of a role are in which state; ``initial``: planned, and not created yet."""
 
     initial: int = 0
     pending: int = 0

@@ -29,11 +29,12 @@ def give_up(draft: Draft, rank: int) -> None:
     """End the job: a node was lost whose rank may not be relaunched again."""
     node = draft.job.nodes[rank]
     limit = draft.state.facts.relaunch_limit
+    never = draft.state.facts.worker.restart_policy == "Never"
+    allowed = "restartPolicy Never allows none" if never else f"restartCount allows {limit}"
     draft.finish(
         False,
         "RelaunchBudgetExhausted",
-        f"rank {rank} was relaunched {node.relaunches} times, restartCount allows {limit}; its last node was lost: "
-        f"{node.lost_reason}",
+        f"rank {rank} was relaunched {node.relaunches} times, {allowed}; its last node was lost: {node.lost_reason}",
         rank=rank,
         relaunches=node.relaunches,
         limit=limit,
