@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from convoy.cli.follow import Snapshot, happened
+from convoy.cli.follow import Snapshot, failure, happened
 from convoy.core.api.errors import NotFound
+from convoy.core.api.pod import Pod
 from convoy.core.cluster.local import LocalCluster, open_cluster
 from convoy.core.cluster.port import Kind
 from convoy.core.process.lock import ProcessLock
@@ -60,6 +63,27 @@ def test_jobs_lists_them(cluster: LocalCluster) -> None:
     for words in ("digits", "Running", "120", "4321"):
         assert words in shown.out
     assert "digits" not in convoy("jobs", "--namespace", "other").out
+
+
+def test_a_failed_jobs_logs_are_named(cluster: LocalCluster, state_dir: Path) -> None:
+    logs = state_dir / "cluster" / "logs" / "default"
+    assert "explain" not in convoy("jobs").out
+    training = {**STATUS["training"], "state": "Failed", "reason": "FailsAtOnce", "message": "no such batch"}
+    ended = {**job("digits"), "status": {**STATUS, "phase": "Failed", "training": training}}
+    cluster.apply_status(ended, field_manager="test")
+    shown = convoy("jobs").out
+    assert "`convoy explain digits` says why it failed" in shown
+    assert str(logs) in shown
+    assert str(logs) in "".join(convoy("explain", "digits", env={**os.environ, "COLUMNS": "200"}).out.split())
+
+    end = Snapshot.take(cluster, "default", "digits")
+    first, second = failure(end).splitlines()
+    assert first == "default/digits failed: FailsAtOnce: no such batch"
+    assert "`convoy explain digits`" in second
+    assert second.endswith(f"{logs}/digits-edljob-*")
+    pod = {"metadata": {"name": "digits-edljob-worker-1", "namespace": "default"}, "status": {"phase": "Failed"}}
+    failed = replace(end, pods={"digits-edljob-worker-1": Pod.from_manifest(pod)})
+    assert failure(failed).endswith(f"{logs}/digits-edljob-worker-1")
 
 
 def test_jobs_as_json(cluster: LocalCluster) -> None:

@@ -84,6 +84,7 @@ def _head(job: ElasticJob, now: datetime) -> Iterable[RenderableType]:
         rows.add_row("training", f"step {training.step}{speed}")
     rows.add_row("faults", f"{training.restarts or 0} restarts in place, {training.relaunches or 0} nodes replaced")
     rows.add_row("master", f"{status.master.pod or '-'} (epoch {status.master.epoch})")
+    rows.add_row("printed", f"{local.logs(job.metadata.namespace)}/<pod>/")
     yield rows
 
 

@@ -122,14 +122,20 @@ def follow(cluster: Cluster, namespace: str, name: str, uid: str, operator: loca
 
 
 def failure(end: Snapshot) -> str:
-    """Return why a job failed, in its master's words."""
+    """Return why a job failed, in its master's words, and where to read on."""
     training = end.job.status.training
-    key = "/".join(end.job.key())
+    namespace, name = end.job.key()
     why = ": ".join(part for part in (training.reason, training.message) if part)
     if not why:
         failed = [one for one in end.job.status.conditions if one.type == "Failed" and one.status == "True"]
         why = "; ".join(f"{one.reason}: {one.message}" for one in failed)
-    return f"{key} failed: {why or 'no reason was given; see `convoy explain`'}"
+    option = "" if namespace == "default" else f" --namespace {namespace}"
+    failed_pods = sorted(pod.name for pod in end.pods.values() if pod.phase is PodPhase.FAILED)
+    printed = local.logs(namespace) / (failed_pods[-1] if failed_pods else f"{name}-edljob-*")
+    return (
+        f"{namespace}/{name} failed: {why or 'no reason was given'}\n"
+        f"`convoy explain {name}{option}` says how it came to it; what its pods printed: {printed}"
+    )
 
 
 class _Nothing:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from convoy.cli import local
-from convoy.core.api.job import ElasticJob
+from convoy.core.api.job import ElasticJob, Phase
 from convoy.core.cluster.port import Kind
 
 
@@ -24,7 +24,14 @@ def run(*, namespace: str | None, as_json: bool) -> None:
     if not items:
         console.print(f"no jobs in {local.directory()}; start one with `convoy submit FILE --local`")
         return
-    console.print(table([ElasticJob.from_manifest(item) for item in items], datetime.now(UTC)))
+    found = [ElasticJob.from_manifest(item) for item in items]
+    console.print(table(found, datetime.now(UTC)))
+    failed = next((one for one in found if one.status.phase is Phase.FAILED), None)
+    if failed is not None:
+        where, name = failed.key()
+        option = "" if where == "default" else f" --namespace {where}"
+        text = f"`convoy explain {name}{option}` says why it failed; what its pods printed: {local.logs(where)}"
+        console.print(f"\n{text}", markup=False, highlight=False, soft_wrap=True)
 
 
 def table(jobs: list[ElasticJob], now: datetime) -> Table:

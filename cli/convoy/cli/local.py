@@ -43,6 +43,13 @@ def open_cluster() -> LocalCluster:
     return adapter.open_cluster(paths.ensure_writable(directory()))
 
 
+def logs(namespace: str) -> Path:
+    """Return the folder of what the pods of a namespace printed: a folder for each pod, kept a week after its job."""
+    from convoy.core.cluster.local.layout import Layout
+
+    return Layout.of_state_dir(directory()).all_logs / namespace
+
+
 def existing_cluster() -> LocalCluster | None:
     """Open the local cluster, None where nothing was ever submitted to it."""
     return open_cluster() if (directory() / "cluster").is_dir() else None

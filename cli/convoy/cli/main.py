@@ -117,6 +117,7 @@ def submit(
 
     Starts an operator and a Brain on this machine if none run, and shows the job's state, speed and size while it
     trains. Ctrl-C stops the waiting, not the job. Paths in the job's command are taken from the manifest's folder.
+    The Brain keeps its history in CONVOY_DATABASE_URL, which is remembered, else in the state directory.
 
     \b
     Examples:
@@ -133,6 +134,7 @@ def submit(
       spec.replicaSpecs.worker.minReplicas          fewest nodes
       spec.replicaSpecs.worker.maxReplicas          most nodes
       spec.replicaSpecs.worker.restartCount         relaunches of a node (3)
+      spec.replicaSpecs.worker.restartPolicy        Never: no relaunch; else restartCount counts
       spec.replicaSpecs.worker.template             a pod template; its command calls dlrover-run or convoy-run
 
     Exit status: 0 Succeeded, 1 Failed, 2 refused (nothing was started), 130 after Ctrl-C (the job goes on).
