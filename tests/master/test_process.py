@@ -18,6 +18,7 @@ from convoy.core.api.envelope import Envelope
 from convoy.core.api.errors import DeadlineMissed, NotFound, StaleEpoch, StaleIncarnation, Unauthenticated
 from convoy.core.api.v1 import master_pb2 as pb
 from convoy.core.rpc.caller import Caller
+from support.manifests import job as job_manifest
 from support.master_stage import TOKEN, FakeAgent, Stage, agents, eventually
 from support.waiting import until
 
@@ -379,3 +380,27 @@ def test_a_shard_that_a_lost_node_is_given_while_it_waits_is_handed_out_again(ne
 
     with running(stage, 0, 1):
         asyncio.run(play())
+
+
+def test_a_job_that_is_edited_into_a_wrong_one_keeps_its_master_and_gets_another(new_stage):
+    stage = new_stage(worker__replicas=1, worker__minReplicas=1, worker__maxReplicas=2)
+
+    async def play() -> None:
+        async with agents(stage, (0, 0)) as (one,):
+            await eventually(lambda: one.round == 1 and one.step > 1, "round 1")
+            wrong = job_manifest(spec__distributionStrategy="ParameterServerStrategy")
+            stage.cluster.apply(wrong, field_manager="convoy-cli")
+            await asyncio.sleep(0.3)
+            assert stage.masters[-1].poll() is None
+            stage.kill_master()
+            stage.start_master()
+            before = one.step
+            await eventually(lambda: one.step > before + 3, "reports to the next master")
+            await eventually(lambda: stage.status()["master"]["epoch"] == 2, "its epoch")
+            stage.set_pod("job-edljob-worker-0", "Failed", 137)
+            await eventually(lambda: "job-edljob-worker-1" in stage.pods(), "the lost node's replacement")
+
+    with running(stage, 0):
+        asyncio.run(play())
+    assert stage.training()["state"] == "Running"
+    assert stage.masters[-1].poll() is None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from convoy.core.api import names
+from convoy.core.api.job import ElasticJob
 from convoy.core.cluster.local import open_cluster
 from convoy.core.cluster.port import Cluster
 from convoy.master.decide.events import Event, ManualPlanObserved, PlanObserved, PodObserved, PodsListed
@@ -61,7 +62,7 @@ def test_what_an_earlier_job_of_the_same_name_left_is_not_heeded(state_dir: Path
                 make_pod(cluster, number, owner)
                 make_plan(cluster, names.scale_plan("job", number), owner)
             make_plan(cluster, "persons", None, **{names.LABEL_SCALE_TYPE: names.SCALE_MANUAL})
-            watcher = Watcher(cluster, "default", "job", uid, post, on_job)
+            watcher = Watcher(cluster, "default", "job", uid, ElasticJob.from_manifest, post, on_job)
             await watcher.start()
             for number, owner in ((2, earlier), (3, uid)):
                 make_pod(cluster, number, owner)

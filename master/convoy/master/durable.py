@@ -20,7 +20,8 @@ from convoy.master.decide.state import SCHEMA
 STATE = "state"
 KEYS = "keys"
 DATASETS = "datasets"
-_SCHEMAS = {STATE: SCHEMA, KEYS: 1, DATASETS: 1}
+JOB = "job"
+_SCHEMAS = {STATE: SCHEMA, KEYS: 1, DATASETS: 1, JOB: 1}
 _LOCK_RETRY_SECONDS = 0.05
 
 

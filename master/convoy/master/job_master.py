@@ -8,7 +8,6 @@ import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -20,11 +19,12 @@ from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import condition
 from convoy.core.api.v1 import brain_pb2, master_pb2_grpc
 from convoy.core.cluster.port import Cluster, Kind
-from convoy.core.process import logs, paths
+from convoy.core.process import logs
 from convoy.core.process.clock import SystemClock
 from convoy.core.process.crashpoint import crash_point
 from convoy.core.rpc.server import async_server, bind
 from convoy.master import adviser, convert, describe, status
+from convoy.master.accepted import AcceptedSpec, folder
 from convoy.master.brain import BrainClient
 from convoy.master.conductor import Conductor
 from convoy.master.decide.actions import (
@@ -71,17 +71,17 @@ class Taken:
     epoch: int
 
 
-def take_epoch(cluster: Cluster, namespace: str, name: str, pod: str) -> Taken:
+def take_epoch(cluster: Cluster, namespace: str, name: str, pod: str, accepted: AcceptedSpec) -> Taken:
     """Make this process the job's master: the next epoch, by compare-and-swap.
 
     Raises:
         NotFound: no such job.
-        InvalidManifest: the job's manifest is wrong.
+        InvalidManifest: the job's manifest is wrong, and always was.
         Conflict: others change the job all the time.
     """
     for attempt in itertools.count(1):
         manifest = cluster.get(Kind.ELASTIC_JOB, namespace, name)
-        job = ElasticJob.from_manifest(manifest)
+        job = accepted.read(manifest)
         epoch = job.status.master.epoch + 1
         said = condition(job.status.conditions, status.BRAIN_AVAILABLE)
         ours = {
@@ -111,7 +111,10 @@ def take_epoch(cluster: Cluster, namespace: str, name: str, pod: str) -> Taken:
 class JobMaster:
     """A master from its epoch to its end. Use ``run`` once."""
 
-    def __init__(self, cluster: Cluster, settings: MasterSettings, taken: Taken, policy: Policy) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: MasterSettings, taken: Taken, policy: Policy, accepted: AcceptedSpec
+    ) -> None:
+        self._accepted = accepted
         self._cluster = cluster
         self._settings = settings
         self._job = taken.job
@@ -121,7 +124,7 @@ class JobMaster:
         self._incarnation = time.time_ns()
         self._pod = settings.pod or f"{taken.job.metadata.name}-master"
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="master-state")
-        self._store = FileStore(job_dir(settings, taken.job) / "master")
+        self._store = FileStore(folder(settings, taken.job.metadata))
         self._feed = Feed(kept=settings.brain_address is not None)
         self._stopping = asyncio.Event()
         self._exit = EXIT_STOPPED
@@ -147,6 +150,7 @@ class JobMaster:
         """
         await asyncio.to_thread(self._store.acquire, _LOCK_SECONDS)
         try:
+            await asyncio.to_thread(self._accepted.keep, self._job)
             conductor = self._conductor = await self._load()
             self._hub = DirectiveHub(self._epoch)
             self._keys = Keys(conductor.persist, await asyncio.to_thread(self._store.load, KEYS))
@@ -168,6 +172,7 @@ class JobMaster:
                 self._job.metadata.namespace,
                 self._job.metadata.name,
                 self._job.metadata.uid,
+                self._accepted.read,
                 conductor.post,
                 self._on_job,
             )
@@ -275,6 +280,10 @@ class JobMaster:
             self._fenced(f"the job's epoch is {job.status.master.epoch}")
             return
         self._job = job
+        try:
+            await asyncio.to_thread(self._accepted.keep, job)
+        except Unusable as error:
+            log.warning("the job's spec couldn't be kept; the next change is", reason=error.reason, why=str(error))
         facts = describe.facts(job, brain=self._brain is not None)
         if facts != self._conductor.state.facts:
             await self._conductor.post(JobObserved(facts))
@@ -344,11 +353,3 @@ class JobMaster:
             log.error("the master is broken and ends", exc_info=error)
             self._exit = EXIT_BROKEN
             self._stopping.set()
-
-
-def job_dir(settings: MasterSettings, job: ElasticJob) -> Path:
-    """Return the folder that the job's pods share."""
-    if settings.job_dir is not None:
-        return settings.job_dir
-    metadata = job.metadata
-    return paths.job_dir(settings.state_dir, metadata.namespace, metadata.name, metadata.uid)

@@ -40,6 +40,7 @@ async def _run(settings: MasterSettings) -> int:
     from convoy.core.api.errors import Fenced
     from convoy.core.cluster.local import open_cluster
     from convoy.core.process.signals import async_stop_event
+    from convoy.master.accepted import AcceptedSpec
     from convoy.master.decide.policy import Policy
     from convoy.master.job_master import EXIT_FENCED, JobMaster, take_epoch
 
@@ -51,9 +52,11 @@ async def _run(settings: MasterSettings) -> int:
         heartbeat=min(3.0, settings.heartbeat_deadline / 3), heartbeat_deadline=settings.heartbeat_deadline
     )
     with open_cluster(settings.state_dir) as cluster:
-        taken = await asyncio.to_thread(take_epoch, cluster, settings.namespace, settings.job, settings.pod)
+        accepted = AcceptedSpec(settings)
+        namespace, name, pod = settings.namespace, settings.job, settings.pod
+        taken = await asyncio.to_thread(take_epoch, cluster, namespace, name, pod, accepted)
         try:
-            return await JobMaster(cluster, settings, taken, policy).run(stop)
+            return await JobMaster(cluster, settings, taken, policy, accepted).run(stop)
         except Fenced as error:
             logs.get("master").error("a newer master holds the job; it stops", reason=error.reason, why=str(error))
             return EXIT_FENCED

@@ -28,19 +28,27 @@ _WATCH_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
 _POST_SECONDS = 60.0
 
+Read = Callable[[Manifest], ElasticJob]
 Post = Callable[[Event], Coroutine[Any, Any, Any]]
 OnJob = Callable[[ElasticJob | None], Coroutine[Any, Any, Any]]
 
 
 class Watcher:
-    """Watches one job. ``post`` takes events, ``on_job`` the ElasticJob at each change, None when it is gone."""
+    """Watches one job.
 
-    def __init__(self, cluster: Cluster, namespace: str, job: str, uid: str, post: Post, on_job: OnJob) -> None:
+    ``read`` makes an ElasticJob of its manifest, ``post`` takes events, ``on_job`` the ElasticJob at each change, or
+    None when it is gone.
+    """
+
+    def __init__(
+        self, cluster: Cluster, namespace: str, job: str, uid: str, read: Read, post: Post, on_job: OnJob
+    ) -> None:
         self.manual: dict[str, ManualPlanObserved] = {}
         self._cluster = cluster
         self._namespace = namespace
         self._job = job
         self._uid = uid
+        self._read = read
         self._post = post
         self._on_job = on_job
         self._loop = asyncio.get_running_loop()
@@ -149,7 +157,7 @@ class Watcher:
         return bool(metadata["name"] == self._job and metadata.get("uid") == self._uid)
 
     def _job_of(self, item: Manifest | None) -> ElasticJob | None:
-        return None if item is None else ElasticJob.from_manifest(item)
+        return None if item is None else self._read(item)
 
     def _plan_event(self, item: Manifest) -> PlanObserved | ManualPlanObserved | None:
         name = item["metadata"]["name"]
