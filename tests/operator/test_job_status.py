@@ -173,9 +173,44 @@ def test_a_running_job_that_is_made_invalid_goes_on_and_says_what_is_wrong() -> 
     assert world.workers() == ["digits-edljob-worker-0"]
     assert world.status["phase"] in ("Restarting", "Running")
     assert "spec.optimizeMode" in world.condition("ManifestValid")["message"]
+    assert world.condition("ManifestValid")["status"] == "False"
+    world.cluster.set_pod(names.master_pod("digits", 0), "Failed", 137)
+    name = world.write_plan(plan_manifest(1, createPods=[pod_meta(1)]))
+    world.settle()
+    assert world.masters() == [names.master_pod("digits", 1)], "a lost master is followed by the next one"
+    assert world.plan_status(name)["phase"] == "Succeeded"
+    made = world.cluster.pods()["digits-edljob-worker-1"]["spec"]["containers"][0]
+    assert made["command"] == ["dlrover-run", "train.py"]
+    assert world.condition("ManifestValid")["status"] == "False"
+    assert not world.step(), "and it comes to rest"
     spec["optimizeMode"] = "cluster"
     world.settle()
     assert world.condition("ManifestValid")["status"] == "True"
+
+
+def test_a_role_that_cannot_be_read_any_more_has_its_plans_wait() -> None:
+    world = World()
+    world.settle()
+    world.master_says(epoch=1, state="Running")
+    world.write_plan(plan_manifest(0, createPods=[pod_meta(0), pod_meta(1)]))
+    world.settle()
+    worker = world.cluster.objects["ElasticJob", "default", "digits"]["spec"]["replicaSpecs"]["worker"]
+    right = worker["template"]
+    worker["template"] = {"spec": {"containers": "none"}}
+    removing = world.write_plan(plan_manifest(1, removePods=[pod_meta(1)]))
+    world.cluster.set_pod(names.master_pod("digits", 0), "Failed", 137)
+    world.settle()
+    assert world.masters() == [names.master_pod("digits", 1)]
+    assert world.plan_status(removing)["phase"] == "Succeeded"
+    name = world.write_plan(plan_manifest(2, createPods=[pod_meta(2)]))
+    world.settle()
+    condition = world.plan_status(name)["conditions"][0]
+    assert (world.plan_status(name)["phase"], condition["reason"]) == ("Pending", "InvalidManifest")
+    assert "replicaSpecs.worker.template" in condition["message"]
+    worker["template"] = right
+    world.settle()
+    assert world.plan_status(name)["phase"] == "Succeeded"
+    assert world.workers() == ["digits-edljob-worker-0", "digits-edljob-worker-2"]
 
 
 def test_a_status_that_cannot_be_read_costs_its_fields_alone() -> None:

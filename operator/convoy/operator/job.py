@@ -31,18 +31,23 @@ def decide(seen: Observed, site: Site, now: datetime) -> Decision:
     phase = seen.job.status.phase
     if (phase is not None and phase.is_terminal) or status.outcome(seen) is not None:
         return _end(seen, now)
-    if seen.job.job is None:
-        return _refuse(seen, seen.job.error or InvalidManifest("", "can't be read"), now)
-    return _run(seen, seen.job.job, site, now)
+    if seen.job.job is not None:
+        return _run(seen, seen.job.job, site, now)
+    refusal = Reason("InvalidManifest", str(seen.job.error or "can't be read"))
+    if phase is None or seen.job.readable is None:
+        return _refuse(seen, refusal, now)
+    return _run(seen, seen.job.readable, site, now, refusal)
 
 
-def _run(seen: Observed, job: ElasticJob, site: Site, now: datetime) -> Decision:
+def _run(seen: Observed, job: ElasticJob, site: Site, now: datetime, refusal: Reason | None = None) -> Decision:
+    """Keep a job going. ``refusal``: what is wrong about it since it was accepted; ``job`` is what can be read."""
     needed = _prerequisites(seen, job, site)
     if needed.actions or needed.requeue_after is not None or seen.service is None or seen.secret is None:
         new = status.next_status(seen, now, conditions=status.template_condition(seen))
         return needed.then(Decision(status.changes(seen, new)))
     kept = keeper.keep_master(seen, now)
-    conditions = (kept.condition, *status.template_condition(seen), *_validity(seen, None), *_schedulable(seen, job))
+    schedulable = () if refusal is not None else _schedulable(seen, job)
+    conditions = (kept.condition, *status.template_condition(seen), *_validity(seen, refusal), *schedulable)
     new = status.next_status(
         seen,
         now,
@@ -52,7 +57,7 @@ def _run(seen: Observed, job: ElasticJob, site: Site, now: datetime) -> Decision
         planned=plan.planned(seen, job),
     )
     actions: list[Action] = [*status.changes(seen, new)]
-    reasons: list[Reason] = []
+    reasons = [refusal] if refusal is not None and actions else []
     if kept.create is not None:
         actions += _directory(job, site)
         actions.append(master_pod(job, site, kept.create, seen.service, brain_token=seen.secret.has_brain_token))
@@ -110,18 +115,15 @@ def _end(seen: Observed, now: datetime) -> Decision:
     return decision.then(plan.supersede(seen.plans, now))
 
 
-def _refuse(seen: Observed, error: InvalidManifest, now: datetime) -> Decision:
-    """Fail a job that never could be carried out; leave one that runs as it is, and say what is wrong."""
-    reason = Reason("InvalidManifest", str(error))
-    started = seen.job.status.phase is not None
-    new = status.next_status(seen, now, conditions=_validity(seen, reason), refusal=None if started else reason)
-    changes = status.changes(seen, new)
+def _refuse(seen: Observed, reason: Reason, now: datetime) -> Decision:
+    """Fail a job that never could be carried out."""
+    changes = status.changes(seen, status.next_status(seen, now, conditions=_validity(seen, reason), refusal=reason))
     return Decision(changes, reasons=(reason,) if changes else ())
 
 
 def _validity(seen: Observed, refusal: Reason | None) -> tuple[Condition, ...]:
     if refusal is not None:
-        message = f"{refusal.message}; nothing is changed until it is corrected"
+        message = f"{refusal.message}; what runs goes on as it was accepted until it is corrected"
         return (Condition(type=status.MANIFEST_VALID, status="False", reason=refusal.reason, message=message),)
     if status.condition_of(seen, status.MANIFEST_VALID) is None:
         return ()

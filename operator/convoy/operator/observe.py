@@ -6,6 +6,7 @@ of masters are never older than the plans and pods that are judged by them.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from typing import Any
 
 from convoy.core.api import admission, names
 from convoy.core.api.errors import InvalidManifest, NotFound
-from convoy.core.api.job import ElasticJob, JobStatus
+from convoy.core.api.job import ElasticJob, JobSpec, JobStatus, PodTemplate, ReplicaSpec, Strategy
 from convoy.core.api.meta import Manifest, ObjectMeta, controller_uid, validate
 from convoy.core.api.plan import PlanPhase, ScalePlan
 from convoy.core.api.pod import Pod
@@ -24,12 +25,16 @@ from convoy.core.cluster.port import Cluster, Kind
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job: typed where its spec can be read, else the field that is wrong."""
+    """A job: typed where its spec is right; else the field that is wrong, and what can be read all the same.
+
+    ``readable`` holds the roles whose template can be read, with what else is needed to keep a running job going.
+    """
 
     metadata: ObjectMeta
     status: JobStatus
     job: ElasticJob | None = None
     error: InvalidManifest | None = None
+    readable: ElasticJob | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,7 @@ def read_job(manifest: Manifest) -> JobView:
         job = ElasticJob.from_manifest({key: value for key, value in manifest.items() if key != "status"})
         admission.check_supported(job)
     except InvalidManifest as error:
-        return JobView(metadata, status, error=error)
+        return JobView(metadata, status, error=error, readable=_readable(manifest, metadata, status))
     return JobView(metadata, status, job=job.model_copy(update={"status": status}))
 
 
@@ -177,6 +182,32 @@ def _waiting(status: Any) -> str:
 def _plans(cluster: Cluster, namespace: str, name: str) -> list[PlanView]:
     found = cluster.list(Kind.SCALE_PLAN, namespace).items
     return sorted((read_plan(one) for one in found if owner_job(one) == name), key=lambda plan: plan.order)
+
+
+def _readable(manifest: Manifest, metadata: ObjectMeta, status: JobStatus) -> ElasticJob:
+    """Return what can be read of a job that is wrong; it isn't one that would be accepted."""
+    given: Any = manifest.get("spec")
+    spec: Manifest = given if isinstance(given, dict) else {}
+    roles: Any = spec.get("replicaSpecs")
+    found: dict[str, ReplicaSpec] = {}
+    for role, replica in (roles if isinstance(roles, dict) else {}).items():
+        with contextlib.suppress(InvalidManifest):
+            template = replica.get("template") if isinstance(replica, dict) else None
+            found[role] = ReplicaSpec(template=validate(PodTemplate, template))
+    brain = spec.get("brainService")
+    return ElasticJob.model_construct(
+        api_version=names.API_VERSION,
+        kind=ElasticJob.KIND,
+        metadata=metadata,
+        spec=JobSpec.model_construct(
+            distribution_strategy=Strategy.ALLREDUCE,
+            optimize_mode=None,
+            brain_service=brain if isinstance(brain, str) else None,
+            resource_limits=None,
+            replica_specs=found,
+        ),
+        status=status,
+    )
 
 
 def _metadata(manifest: Manifest) -> ObjectMeta:

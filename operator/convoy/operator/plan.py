@@ -31,7 +31,7 @@ def carry_out(seen: Observed, job: ElasticJob, service: Manifest, site: Site, no
     decision = Decision()
     pending = [plan for plan in seen.plans if plan.phase is PlanPhase.PENDING]
     for position, view in enumerate(pending):
-        refusal = _refusal(view, job)
+        refusal = _refusal(view, job, whole=seen.job.error is None)
         if refusal is not None:
             decision = decision.then(_finish(view, PlanPhase.FAILED, refusal, now))
         elif view.plan is not None and not _is_for_the_master(view.plan):
@@ -43,7 +43,9 @@ def carry_out(seen: Observed, job: ElasticJob, service: Manifest, site: Site, no
 def planned(seen: Observed, job: ElasticJob) -> list[PodMeta]:
     """Return the pods that plans ask for and that aren't there yet."""
     present = {pod.name for pod in seen.nodes}
-    asked = [view for view in seen.plans if view.phase is PlanPhase.PENDING and _refusal(view, job) is None]
+    whole = seen.job.error is None
+    pending = [view for view in seen.plans if view.phase is PlanPhase.PENDING]
+    asked = [view for view in pending if _refusal(view, job, whole=whole) is None]
     wanted = {pod.name: pod for view in asked if view.plan for pod in view.plan.spec.create_pods}
     return [pod for name, pod in wanted.items() if name not in present]
 
@@ -95,7 +97,8 @@ def _is_for_the_master(plan: ScalePlan) -> bool:
     return plan.is_manual and not plan.spec.create_pods and not plan.spec.remove_pods
 
 
-def _refusal(view: PlanView, job: ElasticJob) -> Reason | None:
+def _refusal(view: PlanView, job: ElasticJob, *, whole: bool) -> Reason | None:
+    """Return why a plan can't be carried out. ``whole``: the job is right, so a role that it lacks isn't there."""
     if view.plan is None:
         return Reason("InvalidManifest", str(view.error))
     plan, spec = view.plan, view.plan.spec
@@ -113,7 +116,8 @@ def _refusal(view: PlanView, job: ElasticJob) -> Reason | None:
             f"spec.epoch: {spec.epoch}, but a newer master holds the job (epoch {job.status.master.epoch})",
         )
     for index, pod in enumerate(spec.create_pods):
-        problem = _problem(pod, job)
+        unread = not whole and pod.type in names.NODE_ROLES and pod.type not in job.spec.replica_specs
+        problem = None if unread else _problem(pod, job)
         if problem is not None:
             return Reason("InvalidManifest", f"spec.createPods[{index}].{problem}")
     return None
@@ -130,6 +134,12 @@ def _problem(pod: PodMeta, job: ElasticJob) -> str | None:
 def _change_pods(
     seen: Observed, job: ElasticJob, service: Manifest, site: Site, view: PlanView, plan: ScalePlan, now: datetime
 ) -> Decision:
+    unread = sorted({pod.type for pod in plan.spec.create_pods} - job.spec.replica_specs.keys())
+    if unread:
+        reason = Reason(
+            "InvalidManifest", f"a {unread[0]}'s pod can't be made until the job is right: {seen.job.error}"
+        )
+        return _wait(view, reason, now)
     present = {pod.name: pod for pod in seen.nodes}
     taken = sorted(pod.name for pod in plan.spec.create_pods if pod.name in seen.taken)
     if taken:
