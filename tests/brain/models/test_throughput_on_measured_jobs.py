@@ -13,6 +13,7 @@ import pytest
 from convoy.brain.models import ThroughputModel
 
 BENCHMARK = Path(__file__).resolve().parents[3] / "benchmarks" / "bench_throughput_model.py"
+SHARED = BENCHMARK.parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def test_the_shipped_history_is_what_the_measuring_script_writes(bench: ModuleTy
     assert set(rows["strategy"]) == {"allreduce"}
     assert (rows["throughput"] > 0).all()
     assert (rows["nodes"] == rows["workers"]).all()
-    assert rows.groupby("job")["workers"].nunique().min() >= 2
+    assert (rows.groupby("job")["workers"].nunique() >= 2).mean() >= 0.75
     ThroughputModel().fit(rows)
 
 
@@ -41,6 +42,8 @@ def test_two_workers_from_one_on_the_shipped_history(bench: ModuleType, capsys: 
     for name, own in rows.groupby("job"):
         model = ThroughputModel().fit(rows[rows["job"] != name])
         observed, asked = own[own["workers"] == 1], own[own["workers"] == 2].iloc[:1]
+        if observed.empty or asked.empty:
+            continue
         truth = float(own.loc[own["workers"] == 2, "throughput"].mean())
         usual = model.predict(observed, asked).iloc[0]
         wide = model.predict(observed, asked, level=0.99).iloc[0]
@@ -54,12 +57,13 @@ def test_two_workers_from_one_on_the_shipped_history(bench: ModuleType, capsys: 
         )
     assert np.mean(held99) >= 0.9
     assert np.mean(held90) >= 0.7
-    assert np.median(errors) <= 0.25
+    assert len(errors) >= 10
+    assert np.median(errors) <= 0.2
 
 
 def test_public_all_reduce_jobs(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = bench.data_folder()
-    if folder is None:
+    folder = bench.data_folder() or SHARED
+    if not folder.is_dir():
         pytest.skip("no sia_allreduce data: set CONVOY_DATA to a folder that holds it")
     result = bench.evaluate(bench.sia_jobs(folder), sizes=(1, 3), seeds=2, baselines=False)
     by_job: pd.DataFrame = result.groupby(["k", "job"])[["mdape", "coverage"]].mean()

@@ -19,8 +19,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from convoy.brain.models.frame import Observations
-from convoy.brain.models.physics import LEVEL, SIZE, Array
-from convoy.brain.models.posterior import Misfit, Mode, Scope, find_mode
+from convoy.brain.models.physics import LEVEL, SIZE, Array, jacobian
+from convoy.brain.models.posterior import Draws, Misfit, Mode, Scope, find_mode, infer
 
 DEFAULT_MEAN: Array = np.array(
     [
@@ -52,6 +52,11 @@ PSEUDO_JOBS = (2.0, 1.0, 0.5, 0.2, 0.1)
 
 FEW_JOBS = 5
 """Below it jobs are too few to say how alike they are."""
+
+REFINEMENTS = 12
+REFINING_DRAWS = 1024
+MOST_REFINED = 200
+"""Jobs above which the linearized posteriors must do: many jobs teach what few can't."""
 
 NONE_WEIGHT = 0.05
 """The least weight of the physical default."""
@@ -193,12 +198,32 @@ def learn(jobs: Iterable[HistoryJob], scatter: tuple[float, float], rounds: int 
         if round_ >= rounds // 2:
             pseudo_jobs = _learn_pseudo_jobs(usable, [mode for mode in modes if mode], misfit)
         mean, covariance = pooled([mode for mode in modes if mode], pseudo_jobs)
-    found = tuple(mode for mode in modes if mode is not None)
+    found = _refined(usable, [mode for mode in modes if mode], misfit, pseudo_jobs)
     labels = sorted({label for job in usable for label in job.labels})
     likeness = {label: _learn_likeness(label, usable, found, misfit, pseudo_jobs) for label in labels}
     alike = {label: value for label, value in likeness.items() if value > 0}
     prior = Prior(usable, found, misfit, alike, batch_spread=_batch_spread(usable), pseudo_jobs=pseudo_jobs)
     return replace(prior, stacking=_stack(prior))
+
+
+def _refined(jobs: tuple[HistoryJob, ...], modes: list[Mode], misfit: Misfit, pseudo_jobs: float) -> tuple[Mode, ...]:
+    """Return the modes with the moments of each job's posterior, drawn rather than linearized, by Monte Carlo EM.
+
+    A coefficient that a job shows to be no more than something (a synchronization too short to be seen) is bounded on
+    one side only; a Gaussian at the mode would let it be as large as it may be small, and the prior with it.
+    """
+    if len(jobs) > MOST_REFINED:
+        return tuple(modes)
+    generator = np.random.default_rng(0)
+    for _ in range(REFINEMENTS):
+        mean, covariance = pooled(modes, pseudo_jobs)
+        draws = [Draws.of(Scope(EVERYTHING, 1.0, mean, covariance, len(jobs)), REFINING_DRAWS, generator)]
+        posteriors = [infer(job.observations, draws, misfit, generator).theta for job in jobs]
+        modes = [
+            Mode(theta.mean(axis=0), np.cov(theta.T), *jacobian(theta.mean(axis=0), job.observations.configurations))
+            for theta, job in zip(posteriors, jobs, strict=True)
+        ]
+    return tuple(modes)
 
 
 def _batch_spread(jobs: tuple[HistoryJob, ...]) -> float:
