@@ -50,6 +50,29 @@ def test_killed_at_random_moments(here: Machine, tmp_path: Path, kind: str) -> N
     assert steps == set(range(1, max(steps) + 1))
 
 
+@pytest.mark.long
+def test_a_node_whose_agent_is_silent_while_it_trains_never_trains_beside_its_replacement(
+    here: Machine, tmp_path: Path
+) -> None:
+    job = here.submit(tmp_path, digits("silent", workers=1))
+    here.await_step(job, 1)
+    old = here.pods(job)[0]
+    os.kill(here.pid(old), signal.SIGSTOP)
+    before = here.last_step(job)
+    until(lambda: here.last_step(job) >= before + 5, "steps of the node that is silent", timeout=15.0)
+    until(lambda: _pods_of(here, job) - {old.name}, "a replacement that trains", timeout=60.0, every=0.2)
+    here.await_more(job)
+    records = here.records(job)
+    first = min(record.t for record in records if record.pod != old.name)
+    assert max(record.t for record in records if record.pod == old.name) < first
+    assert here.job(job).status.training.relaunches == 1
+    here.finish(job)
+
+
+def _pods_of(here: Machine, job: str) -> set[str]:
+    return {record.pod for record in here.records(job)}
+
+
 def _kill(here: Machine, job: str, kind: str, operator: Operator, dice: random.Random) -> None:
     if kind == "worker":
         latest = here.records(job)[-1].round
