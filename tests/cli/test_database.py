@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,10 +15,11 @@ import pytest
 
 from convoy.brain.store.migrate import migrate
 from convoy.cli import database, local
-from convoy.core.api.errors import Unusable
+from convoy.core.api.errors import UnknownSchema, Unusable
 from convoy.core.cluster.local import LocalCluster, open_cluster
 from convoy.core.cluster.port import Kind
 from convoy.core.process.lock import ProcessLock
+from convoy.sql.config import VERSION_TABLE
 from support.command import Ended, convoy
 from support.manifests import job, write
 
@@ -59,6 +61,25 @@ def test_a_database_that_cant_be_used(
     assert cluster.list(Kind.POD).items == []
     assert cluster.list(Kind.SECRET).items == []
     assert ProcessLock(state_dir / "operator.lock").holder() is None
+
+
+def test_a_database_of_somebody_elses(tmp_path: Path, home: Path) -> None:
+    with closing(sqlite3.connect(home / "theirs.db")) as theirs:
+        theirs.execute("CREATE TABLE job (id INTEGER)")
+    env = {**os.environ, "CONVOY_DATABASE_URL": f"sqlite:///{home}/theirs.db"}
+    refused(convoy("submit", write(tmp_path, job()), "--local", env=env), "theirs.db", "'job'", "of Convoy's own")
+
+
+def test_a_database_of_a_newer_version(cluster: LocalCluster, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{home}/newer.db"
+    migrate(url)
+    with closing(sqlite3.connect(home / "newer.db")) as newer, newer:
+        newer.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+    monkeypatch.setenv(database.VARIABLE, url)
+    with pytest.raises(UnknownSchema, match="upgrade Convoy") as caught:
+        database.settle(cluster)
+    assert caught.value.exit_status == 2
+    assert database.stored(cluster) is None
 
 
 def test_a_server_that_says_nothing(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def settle(cluster: Cluster) -> str:
     Raises:
         InvalidSetting: the URL is wrong.
         Unusable: the database can't be used, or a Brain runs with another one. Nothing was changed.
+        UnknownSchema: a newer version of Convoy made the database's schema.
     """
     given, kept = os.environ.get(VARIABLE) or None, stored(cluster)
     if given is None and kept is None:
@@ -47,6 +48,9 @@ def settle(cluster: Cluster) -> str:
         )
     if not runs:  # one that runs outlives its database, and so does training
         check(str(wanted), seconds=_ANSWER_SECONDS)
+        from convoy.brain.store.migrate import require_ours
+
+        require_ours(str(wanted))
     if wanted == kept:
         return ""
     cluster.apply(_secret(str(wanted)), field_manager=names.MANAGER_CLI)

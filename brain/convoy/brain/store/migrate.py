@@ -84,6 +84,22 @@ def require_schema(engine: Engine) -> None:
     )
 
 
+def require_ours(url: str) -> None:
+    """Return if the database is empty, or holds a schema that this version can use or upgrade. Changes nothing.
+
+    Raises:
+        Unusable: it holds tables of somebody else's, or refuses us.
+        UnknownSchema: a newer version of Convoy made the schema.
+        Unavailable: it can't be reached now.
+    """
+    engine = open_engine(url)
+    try:
+        with reading(engine) as connection:
+            _refuse_foreign(connection, revision(connection))
+    finally:
+        engine.dispose()
+
+
 def _newer(engine: Engine, found: str) -> UnknownSchema:
     return UnknownSchema(
         f"database {shown(engine.url)}: schema {found} is newer than {head()}, the newest that this version knows; "

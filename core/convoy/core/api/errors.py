@@ -157,6 +157,7 @@ class StateError(ConvoyError):
     """State on disk can't be used."""
 
     reason = "StateError"
+    exit_status = 2
 
 
 class UnknownSchema(StateError):
