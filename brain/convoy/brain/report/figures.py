@@ -76,7 +76,8 @@ def _events(axes: Axes, events: pd.DataFrame, top: float) -> None:
         height = next((index for index, used in enumerate(rows) if used < time), len(rows) - 1)
         rows[height] = time + (end - begin) * (0.012 * len(str(event.label)) + 0.01)
         place = top * (1.46 - 0.09 * height)
-        axes.text(time + (end - begin) * 0.004, place, str(event.label), color=colour, fontsize=8, va="top")
+        axes.text(time + (end - begin) * 0.004, place, str(event.label), color=colour, fontsize=8, va="top",
+                  zorder=4, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
 
 
 def fitted_curve(options: pd.DataFrame, observed: pd.DataFrame, measured: pd.DataFrame) -> str:

@@ -150,7 +150,8 @@ def _curve(found: Measurements) -> list[Section]:
     if not options:
         return []
     svg = figures.fitted_curve(pd.DataFrame(options), found.observed(), found.measured())
-    learned = f"learned from {chosen['history_jobs']} jobs of history and {chosen['observations']} observations"
+    own = chosen["observations"]
+    learned = f"learned from {chosen['history_jobs']} jobs of history and {own} observation{'s' * (own != 1)}"
     text = f"{chosen['decision']}, {chosen['reason']}: {chosen['message']}; {learned}."
     return [Section("What the Brain expected", text, figure(svg))]
 
