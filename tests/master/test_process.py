@@ -334,7 +334,7 @@ def test_a_state_of_a_newer_version_is_refused(new_stage):
     folder.mkdir(parents=True)
     (folder / "state.json").write_text(json.dumps({"kind": "master-state", "schema": 99, "state": {}}))
     master = stage.start_master()
-    assert master.wait(15) == 1
+    assert master.wait(15) == 2
     assert "upgrade" in stage.log.read_text()
 
 
