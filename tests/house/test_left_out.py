@@ -43,7 +43,8 @@ def run(tmp_path: Path, *flags: str, suite: str = SUITE, strict: bool = False) -
         *flags,
         str(tmp_path),
     ]
-    env = os.environ | ({"CONVOY_STRICT": "1"} if strict else {})
+    env = {name: value for name, value in os.environ.items() if name != "CONVOY_STRICT"}
+    env |= {"CONVOY_STRICT": "1"} if strict else {}
     return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=45, env=env)
 
 

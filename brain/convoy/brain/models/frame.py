@@ -124,6 +124,10 @@ class Observations:
         )
 
 
+SLOWEST, FASTEST = 1e-9, 1e15
+"""Samples/s outside which a figure is no speed of a training job (zero, negative and NaN among them)."""
+
+
 @dataclass(frozen=True)
 class _Usable:
     configurations: Configurations
@@ -136,7 +140,7 @@ class _Usable:
 def _usable(frame: pd.DataFrame) -> _Usable:
     configurations, reasons = configurations_of(frame)
     speed = _column(frame, "throughput", np.nan)
-    reasons[(reasons == "") & ~(np.isfinite(speed) & (speed > 0))] = "NotPositive"
+    reasons[(reasons == "") & ~((speed >= SLOWEST) & (speed <= FASTEST))] = "NotASpeed"
     if "status" in frame.columns:
         status = frame["status"].astype(object)
         bad = (status.notna() & ~status.isin(["ok", ""])).to_numpy(dtype=bool)
