@@ -132,7 +132,8 @@ def run_operator(*, exit_when_idle: float | None, exit_with: int | None) -> None
         process.run(settings)
         return
     if ProcessLock(paths.operator_lock(directory())).holder() is None:
-        database.settle(open_cluster())
+        with open_cluster() as cluster:
+            database.settle(cluster)
     process.run(settings, ensure_brain)
 
 

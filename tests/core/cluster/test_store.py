@@ -151,6 +151,24 @@ def test_a_closed_cluster_says_so(state_dir: Path) -> None:
         cluster.list(Kind.POD)
 
 
+def test_a_cluster_opened_twice_in_a_process_keeps_its_log_when_another_process_ends(
+    cluster: LocalCluster, state_dir: Path
+) -> None:
+    code = """
+import sys
+from pathlib import Path
+from convoy.core.cluster.local import open_cluster
+with open_cluster(Path(sys.argv[1])) as cluster:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": sys.argv[2]}}
+    cluster.create(secret, field_manager="t")
+"""
+    with open_cluster(state_dir) as second:
+        for name in ("one", "two"):  # each is the last to end where we hold no lock
+            subprocess.run([sys.executable, "-c", code, str(state_dir), name], check=True, timeout=50)
+            assert (cluster.layout.root / "cluster.db-wal").exists()
+            assert cluster.get(Kind.SECRET, "default", name) == second.get(Kind.SECRET, "default", name)
+
+
 def test_of_processes_that_race_for_a_version_one_wins_each_time(cluster: LocalCluster, state_dir: Path) -> None:
     cluster.create(manifests.job("job"), field_manager="t")
     command = [sys.executable, "-c", COUNT_UP, str(state_dir), "60", str(time.time() + 2.0)]
