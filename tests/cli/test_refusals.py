@@ -56,6 +56,8 @@ def refused(ended: Ended, *words: str) -> None:
         ("", ["job.yaml", "0 objects"]),
         ("a: 1\n---\nb: 2\n", ["job.yaml", "2 objects", "split"]),
         ("- 1\n", ["job.yaml", "a list"]),
+        ("kind: ElasticJob\nspec: {}\nspec: {}\n", ["job.yaml", "line 3", "'spec' stands there twice"]),
+        ("[" * 1000, ["job.yaml", "nested too deeply"]),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )

@@ -16,6 +16,21 @@ from convoy.core.api.job import Container, ElasticJob
 from convoy.core.api.meta import Manifest
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping: the later one would win unnoticed."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if (key.tag, key.value) in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key.value!r} stands there twice", key.start_mark
+                    )
+                seen.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
+
+
 def read(file: Path) -> Manifest:
     """Return the one object that a YAML file holds.
 
@@ -30,13 +45,15 @@ def read(file: Path) -> Manifest:
         why = getattr(error, "strerror", None) or "not UTF-8 text"
         raise InvalidInput(f"{file}: {why}; name a file that holds an ElasticJob in YAML") from None
     try:
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+        documents = [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise InvalidInput(
             f"{file}: {where}not YAML: {getattr(error, 'problem', None) or error}; correct it"
         ) from None
+    except RecursionError:
+        raise InvalidInput(f"{file}: nested too deeply to be an ElasticJob; correct it") from None
     if len(documents) != 1:
         raise InvalidInput(
             f"{file}: holds {len(documents)} objects, expected one ElasticJob; "
