@@ -102,6 +102,23 @@ def test_a_lost_pointer_and_torn_data_cost_one_checkpoint_at_most(tmp_path: Path
         kept.load(9)
 
 
+def test_data_of_the_right_size_that_is_garbage_is_told(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path)
+    kept.save(1, {"x": torch.ones(10)})
+    data = tmp_path / "step-0000000001.safetensors"
+    data.write_bytes(b"\xff" * data.stat().st_size)
+    with pytest.raises(CorruptState, match="no complete checkpoint"):
+        kept.load(1)
+
+
+def test_a_pointer_that_points_nowhere_is_as_good_as_lost(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path)
+    kept.save(1, {})
+    for pointer in ("[]", '{"step": Infinity}', '{"step": -3}', "\0"):
+        (tmp_path / "latest.json").write_text(pointer)
+        assert kept.latest() == 1
+
+
 def test_a_newer_versions_checkpoint_is_refused(tmp_path: Path) -> None:
     Checkpoints(tmp_path).save(1, {})
     path = tmp_path / "step-0000000001.json"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load as parse_tensors
 from safetensors.torch import load_file
 from safetensors.torch import save as render_tensors
@@ -146,7 +147,7 @@ class Checkpoints:
         """Return the last committed step, None where there is none; where the pointer is lost, the manifests tell."""
         try:
             pointed = int(json.loads((self.directory / "latest.json").read_bytes())["step"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             pointed = -1
         if self._is_complete(pointed):
             return pointed
@@ -169,7 +170,7 @@ class Checkpoints:
             if data.stat().st_size != manifest["bytes"]:
                 raise CorruptState(f"{data}: {data.stat().st_size} bytes, expected {manifest['bytes']}; remove it")
             return unflatten(manifest["state"], load_file(data))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise CorruptState(
                 f"{path}: no complete checkpoint ({error}); do all nodes see the same checkpoint directory?"
             ) from error
