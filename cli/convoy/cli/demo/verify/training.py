@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from convoy.cli.demo.verify.evidence import Evidence, Kill
+from convoy.cli.demo.verify.evidence import Evidence, Kill, moment
 from convoy.cli.demo.verify.steps import Round, Trace
 from convoy.cli.demo.verify.verdict import Finding, Unfounded
 
@@ -100,7 +100,10 @@ def _lost_little(trace: Trace, kill: Kill) -> tuple[bool, str]:
 
 
 def survived_master(evidence: Evidence) -> Finding:
-    """After the master's death the same processes trained on in the same round, and a new master took the job."""
+    """After the master's death the same processes trained on in the same round, and a new master took the job.
+
+    For five seconds at least, unless a plan that was made since changed the size before.
+    """
     kill = _kill(evidence, "master")
     one = _round(evidence.trace, kill)
     early = {account.pid for step in one.steps for account in step.accounts if account.t <= kill.t}
@@ -112,8 +115,17 @@ def survived_master(evidence: Evidence) -> Finding:
         f"pids {sorted(early)} before, {sorted(late)} after; {len(later)} steps in {lasted:.1f} s more of round "
         f"{one.number}; epoch {master.get('epoch')} held by {master.get('pod')}"
     )
-    holds = early == late and lasted >= 5.0 and master.get("epoch", 0) >= 2 and master.get("pod") != kill.pod
+    lasted_enough = lasted >= 5.0 or (bool(later) and _resized(evidence, kill, one))
+    holds = early == late and lasted_enough and master.get("epoch", 0) >= 2 and master.get("pod") != kill.pod
     return Finding(holds, facts, f"{evidence.trace.directory}; {evidence.objects}")
+
+
+def _resized(evidence: Evidence, kill: Kill, one: Round) -> bool:
+    """Return whether a plan made since the kill is why the round ended, with another size and no step repeated."""
+    after = evidence.trace.after(one)
+    if after is None or after.world == one.world or after.first.step != one.last.step + 1:
+        return False
+    return any(kill.t <= moment(plan["metadata"]["creationTimestamp"]) <= after.first.t for plan in evidence.plans)
 
 
 def restarts_add_up(evidence: Evidence) -> Finding:
