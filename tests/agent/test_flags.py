@@ -1,4 +1,4 @@
-"""Every flag of torchrun and of dlrover-run is known, checked and, if it isn't honoured, refused."""
+"""Each flag of torchrun and of dlrover-run is known and checked; what isn't honoured is refused, or left out aloud."""
 
 from __future__ import annotations
 
@@ -81,6 +81,39 @@ def test_what_isnt_honoured_is_refused_unless_it_is_the_default(flag: flags.Flag
     assert str(flag.unless_default) in str(refusal.value)
     if flag.default is not None and not flag.switch:
         load(f"{spelled}={flag.default}")
+
+
+@pytest.mark.parametrize("flag", [flag for flag in flags.FLAGS if flag.without], ids=lambda flag: flag.name)
+def test_what_changes_no_result_is_accepted_and_said_to_be_left_out(flag: flags.Flag) -> None:
+    other = "1" if flag.parse is not str else "other"
+    other = {"numa_binding": "node", "training_port": "61000"}.get(flag.dest, other)
+    for spelled in flag.spellings:
+        (said,) = load(*([spelled] if flag.switch else [f"{spelled}={other}"])).left_out
+        assert said == flags.LeftOut(
+            flag.reason, f"--{flag.name.replace('_', '-')}: {flag.without}; going on without it"
+        )
+    variable = f"PET_{flag.dest.upper()}"
+    (said,) = load(env={variable: other}).left_out
+    assert said.message.startswith(f"{variable}: ")
+    if flag.default is not None:
+        assert load(env={variable: "0" if flag.switch else str(flag.default)}).left_out == ()
+
+
+def test_the_node_check_is_said_to_be_skipped_once_whatever_asked_for_it() -> None:
+    (said,) = load("--network-check", "--exclude-straggler", env={"PET_PRECHECK": "2"}).left_out
+    assert said.reason == "NodeCheckSkipped"
+    assert said.message == (
+        "PET_PRECHECK, --network-check, --exclude-straggler: this version has no node check; going on without it"
+    )
+    with pytest.raises(InvalidSetting, match="--precheck=3"):
+        load("--precheck=3")
+
+
+def test_a_command_line_with_a_node_check_runs_its_script() -> None:
+    ended = launch("--network-check", "--no-python", "true")
+    assert ended.status == 0
+    said = [line for line in ended.err.splitlines() if "node check" in line]
+    assert said == ["convoy-run: --network-check: this version has no node check; going on without it"]
 
 
 def test_a_wrong_environment_variable_is_named_as_such() -> None:

@@ -123,6 +123,28 @@ def test_a_node_joins_trains_reports_and_succeeds(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_node_check_that_is_asked_for_is_reported_as_skipped(tmp_path: Path) -> None:
+    path = script(tmp_path, WORKER)
+
+    async def scenario() -> None:
+        master = ScriptedMaster()
+        async with serving(master) as port, agent(port, path, 0, flags=("--network-check",)) as process:
+            await master.complete(1, 0)
+
+            def skipped() -> list[str]:
+                events = [event for _, report in master.reports for event in report.events]
+                return [event.message for event in events if event.reason == "NodeCheckSkipped"]
+
+            await master.until(lambda: bool(skipped()), "the event")
+            assert skipped() == ["--network-check: this version has no node check; going on without it"]
+            (tmp_path / "finish").write_text("")
+            await master.state(GROUP.SUCCEEDED, 1)
+            await master.direct(DIRECTIVE.STOP, 1, 0)
+            assert await asyncio.wait_for(process.wait(), 10) == 0
+
+    asyncio.run(scenario())
+
+
 def test_a_newcomer_is_let_in_at_a_step_boundary(tmp_path: Path) -> None:
     path = script(tmp_path, WORKER)
 

@@ -1,8 +1,8 @@
 """The flags of `convoy run` and `dlrover-run`: every one of torchrun and of DLRover, in both spellings.
 
 A value comes from the flag, else from the environment (``PET_`` and the flag's name), else it is the default. What
-Convoy doesn't honour is refused by a sentence, unless it is the default. Nothing heavy is imported: a wrong flag is
-told at once.
+Convoy doesn't honour is refused by a sentence, unless it is the default; where leaving it out changes no result of
+the training it is accepted, and said to be left out. Nothing heavy is imported: a wrong flag is told at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ Parse = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag; ``unless_default`` is the remedy where no other value than the default is honoured."""
+    """One flag.
+
+    Attributes:
+        unless_default: the remedy where no other value than the default is honoured.
+        without: what is missing where another value than the default is accepted without being carried out.
+        reason: of the event that says so to the job's master.
+    """
 
     name: str
     group: str
@@ -33,6 +39,8 @@ class Flag:
     short: str | None = None
     metavar: str | None = None
     unless_default: str | None = None
+    without: str | None = None
+    reason: str = "FlagLeftOut"
 
     @property
     def dest(self) -> str:
@@ -44,6 +52,14 @@ class Flag:
         """What may be written on the command line."""
         both = [f"--{self.name.replace('_', '-')}", f"--{self.dest}"]
         return ([self.short] if self.short else []) + list(dict.fromkeys(both))
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What was asked for, isn't carried out, and changes no result: an event's reason and its message."""
+
+    reason: str
+    message: str
 
 
 def nodes(text: str) -> tuple[int, int]:
@@ -161,12 +177,24 @@ def _refused(name: str, default: Any, remedy: str, *, switch: bool = False, pars
     )  # fmt: skip
 
 
+def _left_out(
+    name: str, default: Any, without: str, *, switch: bool = False, parse: Parse = str, reason: str = "FlagLeftOut"
+) -> Flag:
+    return Flag(
+        name, "Accepted and left out: no result of the training depends on it", without, truth if switch else parse,
+        default, switch=switch, without=without, reason=reason,
+    )  # fmt: skip
+
+
 _SIZE = "Size"
 _MEETING = "How nodes meet"
 _FAULTS = "Faults and stopping"
 _SCRIPT = "The script"
 _OUTPUT = "Output"
-_NODE_CHECK = "Convoy has no node check yet; leave it out"
+_NODE_CHECK = "this version has no node check"
+_SKIPPED = "NodeCheckSkipped"
+_NOT_BOUND = "workers aren't bound to NUMA nodes; numactl with --no-python does it"
+_BINDINGS = one_of("node", "socket", "exclusive", "core-complex")
 
 FLAGS: tuple[Flag, ...] = (
     Flag(
@@ -204,7 +232,15 @@ FLAGS: tuple[Flag, ...] = (
         None,
         metavar="PORT",
     ),
-    Flag("max-restarts", _FAULTS, "restarts of this node's workers by their own fault", whole(0), 0, metavar="N"),
+    Flag(
+        "max-restarts",
+        _FAULTS,
+        "restarts of this node's workers by their own fault (0); under a master the node is replaced after that, up "
+        "to the job's restartCount, so 0 doesn't mean one run: restartPolicy Never does",
+        whole(0),
+        0,
+        metavar="N",
+    ),
     Flag(
         "shutdown-timeout", _FAULTS, "between SIGTERM and SIGKILL to workers (30)", seconds, None, metavar="SECONDS"
     ),
@@ -261,18 +297,18 @@ FLAGS: tuple[Flag, ...] = (
     _refused("duplicate-stdout-filters", "", "filter the files of --tee 1 --log-dir DIR instead"),
     _refused("duplicate-stderr-filters", "", "filter the files of --tee 2 --log-dir DIR instead"),
     _refused("logs-specs", None, "use --log-dir, --redirects and --tee"),
-    _refused("numa-binding", None, "start the script by numactl with --no-python"),
-    _refused("precheck", 0, _NODE_CHECK, parse=whole(0, 2)),
-    _refused("network-check", False, _NODE_CHECK, switch=True),
-    _refused("comm-perf-test", False, _NODE_CHECK, switch=True),
-    _refused("exclude-straggler", False, _NODE_CHECK, switch=True),
-    _refused("auto_tunning", False, "Convoy changes a job's size, not its batch; leave it out", switch=True),
-    _refused("save_at_breakpoint", False, "checkpoints are on disk when they are made; leave it out", switch=True),
     _refused("accelerator", "nvidia.com/gpu", "CPUs and NVIDIA GPUs are supported; leave it out"),
-    _refused("training_port", 60000, "ports are chosen by the kernel; leave it out", parse=whole(1, 65535)),
-    _refused("numa-affinity", False, "start the script by numactl with --no-python", switch=True),
-    _refused("membind-policy", "none", "start the script by numactl with --no-python"),
-    _refused("ucp_device_type", "cpu", "checkpoints need no conversion; leave it out"),
+    _left_out("precheck", 0, _NODE_CHECK, parse=whole(0, 2), reason=_SKIPPED),
+    _left_out("network-check", False, _NODE_CHECK, switch=True, reason=_SKIPPED),
+    _left_out("comm-perf-test", False, _NODE_CHECK, switch=True, reason=_SKIPPED),
+    _left_out("exclude-straggler", False, _NODE_CHECK, switch=True, reason=_SKIPPED),
+    _left_out("auto_tunning", False, "the batch and the loader stay as the script sets them", switch=True),
+    _left_out("save_at_breakpoint", False, "checkpoints are on disk as soon as they are made", switch=True),
+    _left_out("training_port", 60000, "it is Ascend's; ports are chosen by the kernel", parse=whole(1, 65535)),
+    _left_out("numa-binding", None, _NOT_BOUND, parse=_BINDINGS),
+    _left_out("numa-affinity", False, _NOT_BOUND, switch=True),
+    _left_out("membind-policy", "none", _NOT_BOUND),
+    _left_out("ucp_device_type", "cpu", "checkpoints need no conversion"),
 )
 
 _DESCRIPTION = "Run a training script on this node, as one of the nodes of a job, and keep it running."
@@ -311,13 +347,16 @@ def parser(program: str) -> argparse.ArgumentParser:
     return made
 
 
-def resolve(given: Mapping[str, str | None], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return each flag's value by its name: from the command line, else ``PET_*``, else the default.
+def resolve(
+    given: Mapping[str, str | None], environment: Mapping[str, str]
+) -> tuple[dict[str, Any], tuple[LeftOut, ...]]:
+    """Return values by name (of the command line, else ``PET_*``, else its default) and what is left out.
 
     Raises:
         InvalidSetting: a value is wrong, or is one that Convoy doesn't honour.
     """
     values: dict[str, Any] = {}
+    left_out: dict[tuple[str, str], list[str]] = {}
     for flag in FLAGS:
         variable = f"PET_{flag.dest.upper()}"
         text, source = given.get(flag.dest), f"--{flag.name.replace('_', '-')}"
@@ -330,13 +369,23 @@ def resolve(given: Mapping[str, str | None], environment: Mapping[str, str]) -> 
             values[flag.dest] = value = flag.parse(text)
         except ValueError as error:
             raise InvalidSetting(f"{source}={text}: {error}") from None
-        if flag.unless_default is not None and value != flag.default:
+        if value == flag.default:
+            continue
+        if flag.unless_default is not None:
             raise InvalidSetting(f"{source}={text} isn't honoured: {flag.unless_default}")
-    return values
+        if flag.without is not None:
+            left_out.setdefault((flag.reason, flag.without), []).append(source)
+    said = (
+        LeftOut(reason, f"{', '.join(sources)}: {without}; going on without it")
+        for (reason, without), sources in left_out.items()
+    )
+    return values, tuple(said)
 
 
-def parse(argv: Sequence[str], environment: Mapping[str, str], program: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the flags' values and the script with its arguments (empty: no script was named)."""
+def parse(
+    argv: Sequence[str], environment: Mapping[str, str], program: str
+) -> tuple[dict[str, Any], tuple[LeftOut, ...], list[str]]:
+    """Return the flags' values, what is left out, and the script with its arguments (empty: no script was named)."""
     found = vars(parser(program).parse_args(list(argv)))
     script, arguments = found.pop("script"), found.pop("arguments")
-    return resolve(found, environment), [] if script is None else [script, *arguments]
+    return *resolve(found, environment), [] if script is None else [script, *arguments]

@@ -19,6 +19,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         program = "convoy run"
     try:
         options = launch_options.load(sys.argv[1:] if argv is None else argv, os.environ, program)
+        for one in options.left_out:
+            print(f"{program}: {one.message}", file=sys.stderr)  # noqa: T201
         sys.exit(run(options))
     except KeyboardInterrupt:
         sys.exit(130)

@@ -93,6 +93,8 @@ class Agent:
         stop.task.add_done_callback(self._on_signal)
         await self._channel.open()
         self._begin(self._session.follow(), self._session.report(), self._measure())
+        for one in self._options.left_out:
+            self._note(one.reason, one.message)
         self._events.put_nowait(decide.Started())
         try:
             while True:

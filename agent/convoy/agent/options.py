@@ -30,6 +30,7 @@ class Options:
         fresh: start workers as new interpreters instead of forks.
         redirects, tee: streams by local rank as ``flags.streams`` gives them.
         shown: local ranks that write to the console; empty: all.
+        left_out: what was asked for and isn't carried out, as it changes no result.
     """
 
     kind: Kind
@@ -58,6 +59,7 @@ class Options:
     tee: Mapping[int | None, int]
     shown: frozenset[int]
     preload: tuple[str, ...]
+    left_out: tuple[flags.LeftOut, ...] = ()
 
 
 def load(argv: Sequence[str], environment: Mapping[str, str], program: str) -> Options:
@@ -66,7 +68,7 @@ def load(argv: Sequence[str], environment: Mapping[str, str], program: str) -> O
     Raises:
         InvalidSetting: something in it can't be right; the message names it, its value and the remedy.
     """
-    values, command = flags.parse(argv, environment, program)
+    values, left_out, command = flags.parse(argv, environment, program)
     if not command:
         raise InvalidSetting(f"no script given; expected {program} [flags] SCRIPT [arguments]")
     kind: Kind = "module" if values["module"] else "program" if values["no_python"] else "path"
@@ -125,6 +127,7 @@ def load(argv: Sequence[str], environment: Mapping[str, str], program: str) -> O
         tee=values["tee"],
         shown=values["local_ranks_filter"],
         preload=tuple(filter(None, environment.get("CONVOY_PRELOAD", "").replace(" ", "").split(","))),
+        left_out=left_out,
     )
 
 
