@@ -107,8 +107,23 @@ def test_data_of_the_right_size_that_is_garbage_is_told(tmp_path: Path) -> None:
     kept.save(1, {"x": torch.ones(10)})
     data = tmp_path / "step-0000000001.safetensors"
     data.write_bytes(b"\xff" * data.stat().st_size)
-    with pytest.raises(CorruptState, match="no complete checkpoint"):
+    with pytest.raises(CorruptState, match="checksum differs"):
         kept.load(1)
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = Checkpoints(tmp_path)
+    for step in (1, 2):
+        kept.save(step, {"weight": torch.full((3,), float(step))})
+    data = tmp_path / "step-0000000002.safetensors"
+    whole = bytearray(data.read_bytes())
+    whole[-1] ^= 0xFF
+    data.write_bytes(whole)
+    found = kept.newest()
+    assert found is not None
+    assert found[0] == 1
+    assert torch.equal(found[1]["weight"], torch.ones(3))
+    assert "checkpoint of step 2 is passed over" in capsys.readouterr().err
 
 
 def test_a_pointer_that_points_nowhere_is_as_good_as_lost(tmp_path: Path) -> None:

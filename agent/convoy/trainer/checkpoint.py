@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,6 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as parse_tensors
-from safetensors.torch import load_file
 from safetensors.torch import save as render_tensors
 
 from convoy.core.api.errors import CorruptState, InvalidInput, UnknownSchema, Unusable
@@ -117,6 +118,7 @@ class Checkpoints:
             "step": step,
             "data": f"{name}.safetensors",
             "bytes": len(data),
+            "crc32": zlib.crc32(data),
             "state": plain,
         }
         try:
@@ -166,14 +168,33 @@ class Checkpoints:
             schema = int(manifest["schema"])
             if schema > SCHEMA:
                 raise UnknownSchema(f"{path}: schema {schema} is newer than {SCHEMA}; upgrade Convoy")
-            data = self.directory / manifest["data"]
-            if data.stat().st_size != manifest["bytes"]:
-                raise CorruptState(f"{data}: {data.stat().st_size} bytes, expected {manifest['bytes']}; remove it")
-            return unflatten(manifest["state"], load_file(data))
+            data = (self.directory / manifest["data"]).read_bytes()
+            if len(data) != manifest["bytes"]:
+                raise CorruptState(f"{path}: {len(data)} bytes of data, expected {manifest['bytes']}; remove both")
+            if zlib.crc32(data) != manifest["crc32"]:
+                raise CorruptState(f"{path}: the data isn't what was written (its checksum differs); remove both")
+            return unflatten(manifest["state"], parse_tensors(data))
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise CorruptState(
                 f"{path}: no complete checkpoint ({error}); do all nodes see the same checkpoint directory?"
             ) from error
+
+    def newest(self) -> tuple[int, Any] | None:
+        """Return the last committed step that can be read, with its state; a damaged one is passed over and named.
+
+        Raises:
+            UnknownSchema: the last one was written by a newer version: training anew from an older one isn't meant.
+        """
+        latest = self.latest()
+        if latest is None:
+            return None
+        older = [step for step in reversed(self.steps()) if step < latest and self._is_complete(step)]
+        for step in (latest, *older):
+            try:
+                return step, self.load(step)
+            except CorruptState as error:
+                print(f"checkpoint of step {step} is passed over: {error}", file=sys.stderr)  # noqa: T201
+        return None
 
     def _is_complete(self, step: int) -> bool:
         path = self.directory / f"step-{step:010d}.json"

@@ -234,12 +234,12 @@ class ElasticTrainer:
         }
 
     def _restore(self) -> None:
-        latest = self._checkpoints.latest() if self._checkpoints is not None and self.is_first else None
-        step = group.announce(-1 if latest is None else latest, self.device)
+        newest = self._checkpoints.newest() if self._checkpoints is not None and self.is_first else None
+        step = group.announce(-1 if newest is None else newest[0], self.device)
         if step < 0 or self._checkpoints is None:
             rng.seed(self.sampler.seed, self.place.rank)
             return
-        state = self._checkpoints.load(step)
+        state = newest[1] if newest is not None else self._checkpoints.load(step)
         self._bare.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self._scheduler is not None:
