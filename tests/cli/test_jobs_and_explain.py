@@ -113,7 +113,7 @@ def test_explain_tells_conditions_plans_and_predictions(cluster: LocalCluster) -
 
 
 def test_explain_names_the_jobs_that_are_there(cluster: LocalCluster) -> None:
-    assert "there are digits" in convoy("explain", "digit").err
+    assert "there is digits in that namespace" in convoy("explain", "digit").err
 
 
 def test_what_happened_is_told_once(cluster: LocalCluster) -> None:
@@ -139,7 +139,8 @@ def test_a_replaced_master_and_a_restart_are_told(cluster: LocalCluster) -> None
 
 def test_delete_drops_the_job(cluster: LocalCluster, state_dir: Path) -> None:
     with ProcessLock(state_dir / "operator.lock"):
-        assert convoy("delete", "digits").status == 0
+        shown = convoy("delete", "digits")
+    assert (shown.status, shown.out) == (0, "deleted job default/digits and 0 pods of it\n")
     with pytest.raises(NotFound):
         cluster.get(Kind.ELASTIC_JOB, "default", "digits")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 
 from convoy.cli import local
+from convoy.cli.screen import counted
 from convoy.core.api import names
 from convoy.core.api.errors import DeadlineMissed, NotFound
 from convoy.core.cluster.port import Cluster, Kind
+from convoy.core.process import paths
 
 _PATIENCE = 45.0  # seconds: a pod's grace period is 30
 
@@ -22,7 +24,14 @@ def run(name: str, *, namespace: str) -> None:
     cluster = local.existing_cluster()
     if cluster is None:
         raise NotFound(f"no job {namespace}/{name}: {local.directory()} holds no cluster")
+    uid = cluster.get(Kind.ELASTIC_JOB, namespace, name)["metadata"]["uid"]
+    pods = len(cluster.list(Kind.POD, namespace, {names.LABEL_JOB: name}).items)
     delete(cluster, namespace, name, local.Operator(local.directory()))
+    kept = paths.job_dir(local.directory(), namespace, name, uid)
+    print(  # noqa: T201
+        f"deleted job {namespace}/{name} and {counted(pods, 'pod')} of it"
+        + (f"; its folder stays: {kept}" if kept.is_dir() else "")
+    )
 
 
 def delete(cluster: Cluster, namespace: str, name: str, operator: local.Operator) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from convoy.cli import database, local, told
 from convoy.cli.jobs import age
+from convoy.cli.screen import counted, screen
 from convoy.core.api import names
 from convoy.core.api.errors import NotFound
 from convoy.core.api.job import ElasticJob
@@ -33,20 +34,37 @@ def run(name: str, *, namespace: str) -> None:
     try:
         job = ElasticJob.from_manifest(cluster.get(Kind.ELASTIC_JOB, namespace, name))
     except NotFound:
-        others = [item["metadata"]["name"] for item in cluster.list(Kind.ELASTIC_JOB, namespace).items]
-        known = f"there are {', '.join(sorted(others))}" if others else "there are none"
-        raise NotFound(f"no job {namespace}/{name}: {known} in that namespace") from None
+        there = [
+            (item["metadata"]["namespace"], item["metadata"]["name"]) for item in cluster.list(Kind.ELASTIC_JOB).items
+        ]
+        raise NotFound(f"no job {namespace}/{name}: {elsewhere(namespace, name, there)}") from None
     plans = [ScalePlan.from_manifest(item) for item in cluster.list(Kind.SCALE_PLAN, namespace).items]
     pods = cluster.list(Kind.POD, namespace, {names.LABEL_JOB: name}).items
-    Console().print(
+    screen().print(
         explanation(
             job,
             [plan for plan in plans if plan.spec.owner_job == name],
             [Pod.from_manifest(item) for item in pods],
             told.read(job.metadata.uid, database.for_readers(cluster)),
             datetime.now(UTC),
-        )
+        ),
+        crop=False,
     )
+
+
+def elsewhere(namespace: str, name: str, jobs: list[tuple[str, str]]) -> str:
+    """Return what is there instead of a job that isn't: one of its name elsewhere, else the namespace's.
+
+    ``jobs``: namespace and name of each that is there.
+    """
+    others = sorted(where for where, what in jobs if what == name)
+    if others:
+        options = " or ".join(f"--namespace {where}" for where in others)
+        return f"one of that name is in namespace {' and in '.join(others)}; add {options}"
+    here = sorted(what for where, what in jobs if where == namespace)
+    if not here:
+        return "there are no jobs in that namespace"
+    return f"{'there is' if len(here) == 1 else 'there are'} {', '.join(here)} in that namespace"
 
 
 def explanation(
@@ -82,7 +100,8 @@ def _head(job: ElasticJob, now: datetime) -> Iterable[RenderableType]:
     if training.step is not None:
         speed = f", {training.samples_per_second:.0f} samples/s" if training.samples_per_second else ""
         rows.add_row("training", f"step {training.step}{speed}")
-    rows.add_row("faults", f"{training.restarts or 0} restarts in place, {training.relaunches or 0} nodes replaced")
+    restarts, replaced = counted(training.restarts or 0, "restart"), counted(training.relaunches or 0, "node")
+    rows.add_row("faults", f"{restarts} in place, {replaced} replaced")
     rows.add_row("master", f"{status.master.pod or '-'} (epoch {status.master.epoch})")
     rows.add_row("printed", f"{local.logs(job.metadata.namespace)}/<pod>/")
     yield rows
@@ -100,7 +119,7 @@ def _conditions(conditions: list[Condition], now: datetime) -> Group:
         since = age(one.last_transition_time, now)
         lines.append(Text.assemble((f" {one.type}", "bold"), f" is {one.status}, {one.reason}, for {since}"))
         if one.message:
-            lines.append(Padding(Text(one.message), (0, 0, 0, 4)))
+            lines.append(Padding(Text(one.message), (0, 0, 0, 4), expand=False))
     return Group(*lines)
 
 
@@ -112,10 +131,14 @@ def _plans(plans: list[ScalePlan], realized: dict[str, float], now: datetime) ->
         lines.append(Text.assemble((f" {plan.metadata.name}", "bold"), head))
         why = plan.spec.explanation
         if why is not None:
-            lines.append(Padding(Text(": ".join(part for part in (why.reason, why.message) if part)), (0, 0, 0, 4)))
+            lines.append(
+                Padding(
+                    Text(": ".join(part for part in (why.reason, why.message) if part)), (0, 0, 0, 4), expand=False
+                )
+            )
         numbers = _numbers(why, realized.get(plan.metadata.name))
         if numbers:
-            lines.append(Padding(Text(numbers), (0, 0, 0, 4)))
+            lines.append(Padding(Text(numbers), (0, 0, 0, 4), expand=False))
     return Group(*lines)
 
 
@@ -138,11 +161,13 @@ def _answer(known: told.Told, now: datetime) -> RenderableType | None:
         return None
     one = known.answer
     head = Text.assemble((f" {one.decision}", "bold"), f" [{one.reason}], {age(one.at, now)} ago")
-    return Group(head, Padding(Text(one.message), (0, 0, 0, 4)))
+    return Group(head, Padding(Text(one.message), (0, 0, 0, 4), expand=False))
 
 
 def _events(known: told.Told, now: datetime) -> Table:
-    shown = Table("AGE", "REASON", "MESSAGE", box=None)
+    shown = Table(box=None)
+    for title in ("AGE", "REASON", "MESSAGE"):
+        shown.add_column(title, overflow="fold")
     for one in known.events:
         shown.add_row(age(one.at, now), one.reason, one.message)
     return shown
@@ -151,7 +176,7 @@ def _events(known: told.Told, now: datetime) -> Table:
 def change(plan: ScalePlan) -> str:
     """Return what a plan changes, in few words: ``worker: 2 nodes, +1``."""
     parts = [
-        f"{role}: {wanted.replicas} node{'s' if wanted.replicas != 1 else ''}"
+        f"{role}: {counted(wanted.replicas, 'node')}"
         for role, wanted in plan.spec.replica_resource_specs.items()
         if wanted.replicas is not None
     ]
@@ -163,7 +188,11 @@ def change(plan: ScalePlan) -> str:
 
 
 def _pods(pods: list[Pod]) -> Table:
-    shown = Table("POD", "ROLE", "RANK", "PHASE", "EXIT", "REASON", box=None)
+    shown = Table(box=None)
+    shown.add_column("POD", min_width=max(len(pod.name) for pod in pods))
+    for title in ("ROLE", "RANK", "PHASE", "EXIT"):
+        shown.add_column(title, no_wrap=True)
+    shown.add_column("REASON", overflow="fold")
     for pod in sorted(pods, key=lambda one: (one.role, one.id)):
         phase = "Ending" if pod.deleting and not pod.phase.is_over else str(pod.phase)
         exit_code = "-" if pod.exit_code is None else str(pod.exit_code)

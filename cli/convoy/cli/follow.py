@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from rich.console import Console
+from rich.text import Text
 
 from convoy.cli import local
 from convoy.cli.explain import change
+from convoy.cli.screen import counted, screen
 from convoy.core.api import names
 from convoy.core.api.errors import JobFailed, NotFound
 from convoy.core.api.job import ElasticJob, Phase
@@ -78,7 +79,7 @@ def progress(job: ElasticJob) -> str:
     training = job.status.training
     parts = [str(job.status.phase or Phase.CREATED)]
     if training.nodes:
-        parts.append(f"{training.nodes} node{'s' if training.nodes > 1 else ''}")
+        parts.append(counted(training.nodes, "node"))
     if training.step is not None:
         parts.append(f"step {training.step}")
     if training.samples_per_second:
@@ -92,7 +93,7 @@ def follow(cluster: Cluster, namespace: str, name: str, uid: str, operator: loca
     Raises:
         JobFailed: it ended in failure, or was deleted.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     start, said = time.monotonic(), 0.0
     before: Snapshot | None = None
     with console.status("submitted", spinner="dots") if console.is_terminal else _Nothing() as status:
@@ -106,12 +107,12 @@ def follow(cluster: Cluster, namespace: str, name: str, uid: str, operator: loca
                 raise JobFailed(f"{namespace}/{name} was deleted, and another job has its name")
             elapsed = time.monotonic() - start
             for line in happened(before, now):
-                console.print(f"{elapsed:7.1f}s  {line}", markup=False)
+                console.print(f"{elapsed:7.1f}s  {line}", soft_wrap=True)
             if console.is_terminal:
-                status.update(progress(now.job))
+                status.update(Text(progress(now.job)))
             elif elapsed - said >= _BETWEEN_LINES:
                 said = elapsed
-                console.print(f"{elapsed:7.1f}s  {progress(now.job)}", markup=False)
+                console.print(f"{elapsed:7.1f}s  {progress(now.job)}", soft_wrap=True)
             phase = now.job.status.phase
             if phase is not None and phase.is_terminal:
                 break
@@ -147,5 +148,5 @@ class _Nothing:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def update(self, _text: str) -> None:
+    def update(self, _text: Text) -> None:
         """Show nothing."""

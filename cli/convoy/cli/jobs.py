@@ -5,39 +5,45 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from rich.console import Console
 from rich.table import Table
 
 from convoy.cli import local
+from convoy.cli.screen import screen
 from convoy.core.api.job import ElasticJob, Phase
 from convoy.core.cluster.port import Kind
 
 
 def run(*, namespace: str | None, as_json: bool) -> None:
     """Print the jobs, of one namespace or of all."""
-    console = Console()
+    console = screen(wide=True)
     cluster = local.existing_cluster()
     items = cluster.list(Kind.ELASTIC_JOB, namespace).items if cluster is not None else []
     if as_json:
-        console.print_json(json.dumps(items))
+        console.print(json.dumps(items, indent=2), soft_wrap=True)
         return
     if not items:
         console.print(f"no jobs in {local.directory()}; start one with `convoy submit FILE --local`")
         return
     found = [ElasticJob.from_manifest(item) for item in items]
-    console.print(table(found, datetime.now(UTC)))
-    failed = next((one for one in found if one.status.phase is Phase.FAILED), None)
+    console.print(table(latest(found), datetime.now(UTC)))
+    failed = next((one for one in latest(found) if one.status.phase is Phase.FAILED), None)
     if failed is not None:
         where, name = failed.key()
         option = "" if where == "default" else f" --namespace {where}"
         text = f"`convoy explain {name}{option}` says why it failed; what its pods printed: {local.logs(where)}"
-        console.print(f"\n{text}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"\n{text}", soft_wrap=True)
+
+
+def latest(jobs: list[ElasticJob]) -> list[ElasticJob]:
+    """Return the jobs, the latest first; one that has no date yet is the latest."""
+    unknown = datetime.max.replace(tzinfo=UTC)
+    return sorted(jobs, key=lambda one: one.metadata.creation_timestamp or unknown, reverse=True)
 
 
 def table(jobs: list[ElasticJob], now: datetime) -> Table:
-    """Return the jobs as a table, the latest first."""
+    """Return the jobs as a table, in their order."""
     shown = Table("NAMESPACE", "NAME", "PHASE", "NODES", "STEP", "SAMPLES/S", "RESTARTS", "REPLACED", "AGE", box=None)
-    for job in sorted(jobs, key=lambda one: one.metadata.creation_timestamp or now, reverse=True):
+    for job in jobs:
         training = job.status.training
         shown.add_row(
             job.metadata.namespace,

@@ -284,7 +284,7 @@ def brain_serve(
     \b
     Examples:
       convoy brain serve
-      convoy brain serve --database-url mysql+pymysql://convoy@db/convoy --port 50051
+      convoy brain serve --database-url mysql://USER:PASSWORD@HOST:3306/DATABASE --port 50001
 
     Exit status: 0 after SIGTERM, 2 where the port is in use or the database can't be used.
     """

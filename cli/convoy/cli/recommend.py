@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from convoy.cli import database, local
+from convoy.cli.screen import counted, screen
 
 if TYPE_CHECKING:
     from convoy.brain.plan import JobRecommendation
@@ -38,14 +39,14 @@ def run(
 
     found = recommend(settings, job, namespace=namespace, max_workers=max_workers, horizon_seconds=horizon_seconds)
     answer = found.answer
-    console = Console(highlight=False)
-    console.print(
-        f"[bold]{found.job.namespace}/{found.job.name}[/]: {answer.decision} [{answer.reason}]", markup=True
-    )
-    console.print(answer.message, markup=False)
+    console = screen()
+    name = f"{found.job.namespace}/{found.job.name}"
+    console.print(Text.assemble((name, "bold"), f": {answer.decision} [{answer.reason}]"))
+    console.print(answer.message)
     if answer.options:
         console.print(options(answer))
-    console.print(f"from {answer.observations} observations of the job and {answer.history_jobs} jobs of history")
+    seen, history = counted(answer.observations, "observation"), counted(answer.history_jobs, "job")
+    console.print(f"from {seen} of the job and {history} of history")
 
 
 def options(answer: JobRecommendation) -> Table:

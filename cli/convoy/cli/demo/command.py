@@ -10,10 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from rich.console import Console
-
 from convoy.cli.demo.scenario import QUICK, WHOLE, Scenario, Story
 from convoy.cli.demo.stage import Stage
+from convoy.cli.screen import screen
 from convoy.core.api.errors import Unusable
 
 _PACKAGE = Path(__file__).parents[1]
@@ -26,7 +25,7 @@ def run(directory: Path, *, quick: bool) -> int:
         InvalidInput, Unusable: the folder can't be used.
         DeadlineMissed, JobFailed: what was awaited didn't come.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     stage = Stage(directory, console)
     story = Story()
     stage.open()
@@ -92,7 +91,7 @@ def _conclude(stage: Stage, story: Story) -> int:
     report = write_report(stage.directory, story, verdicts, stage.console)
     stage.say(f"report: {report}")
     status = show(verdicts, stage.directory, stage.console)
-    stage.say("done" if status == 0 else "[red]not every claim holds[/]")
+    stage.say("done" if status == 0 else ("not every claim holds", "red"))
     return status
 
 

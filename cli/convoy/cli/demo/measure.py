@@ -9,6 +9,7 @@ from pathlib import Path
 from convoy.cli import database
 from convoy.cli.demo import watch
 from convoy.cli.demo.scenario import Scenario
+from convoy.cli.screen import counted
 from convoy.core.api import names
 from convoy.core.api.meta import Manifest
 from convoy.core.api.resources import Capacity
@@ -28,7 +29,7 @@ def measure_sizes(run: Scenario) -> None:
 def _measure(run: Scenario, size: int) -> None:
     job = at_size(run.example, size)
     name = job["metadata"]["name"]
-    run.stage.doing(f"measuring {size} workers, unseen by the Brain")
+    run.stage.doing(f"measuring {counted(size, 'worker')}, unseen by the Brain")
     steps = run.submit(job)
 
     def trained() -> bool:
@@ -39,7 +40,7 @@ def _measure(run: Scenario, size: int) -> None:
     run.stage.wait(trained, f"{run.form.measure:.0f} s of training at size {size}", 60.0)
     run.end(name, steps)
     run.story.measured.append({"workers": size, "steps": str(steps)})
-    run.stage.say(f"measured {size} worker{'s' if size > 1 else ''}: {speed(steps):.0f} samples/s")
+    run.stage.say(f"measured {counted(size, 'worker')}: {speed(steps):.0f} samples/s")
 
 
 def at_size(example: Manifest, size: int) -> Manifest:

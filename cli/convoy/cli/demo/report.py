@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from convoy.brain.report import figures
 from convoy.brain.report.page import Section, figure, page, table
@@ -18,6 +19,7 @@ from convoy.cli.demo import watch
 from convoy.cli.demo.measure import speed
 from convoy.cli.demo.scenario import Story
 from convoy.cli.demo.verify.verdict import Verdict
+from convoy.cli.screen import counted
 from convoy.core.api import names
 from convoy.core.process.paths import jobs_dir
 
@@ -109,21 +111,23 @@ def write_report(directory: Path, story: Story, verdicts: list[Verdict], console
 def _terminal_table(found: Measurements) -> Table:
     shown = Table(title="What was predicted, what came of it", title_justify="left")
     for name in ("", "workers", "predicted (90 %)", "realized", "without training", "why"):
-        shown.add_column(name)
+        shown.add_column(name, overflow="fold")
     for plan in found.plans:
         shown.add_row(
-            f"[green]{plan['name']}[/]",
+            Text(plan["name"], style="green"),
             f"{plan['workers_before']} -> {plan['workers_after']}",
             _interval(plan["predicted"], plan["predicted_lower"], plan["predicted_upper"]),
             _number(plan["realized"]),
             _seconds(plan["restart_seconds"]),
-            plan["reason"],
+            Text(plan["reason"]),
         )
     recoveries = found.recoveries()
     for fault in found.story.faults:
         phases = recoveries[recoveries["fault"] == fault["label"]]
         parts = ", ".join(f"{row.phase} {row.seconds:.2f}" for row in phases.itertuples())
-        shown.add_row(f"[red]{fault['label']}[/]", "", "", "", _seconds(fault["first_step"] - fault["killed"]), parts)
+        shown.add_row(
+            Text(fault["label"], style="red"), "", "", "", _seconds(fault["first_step"] - fault["killed"]), parts
+        )
     for row in found.measured().itertuples():
         shown.add_row("measured, unseen", str(row.workers), "", f"{row.samples_per_second:.0f}", "", "")
     return shown
@@ -151,7 +155,7 @@ def _curve(found: Measurements) -> list[Section]:
         return []
     svg = figures.fitted_curve(pd.DataFrame(options), found.observed(), found.measured())
     own = chosen["observations"]
-    learned = f"learned from {chosen['history_jobs']} jobs of history and {own} observation{'s' * (own != 1)}"
+    learned = f"learned from {counted(chosen['history_jobs'], 'job')} of history and {counted(own, 'observation')}"
     text = f"{chosen['decision']}, {chosen['reason']}: {chosen['message']}; {learned}."
     return [Section("What the Brain expected", text, figure(svg))]
 

@@ -15,6 +15,7 @@ from convoy.cli.demo import watch
 from convoy.cli.demo.faults import Faults, is_running, master_pod
 from convoy.cli.demo.stage import Stage
 from convoy.cli.demo.watch import Last
+from convoy.cli.screen import counted
 from convoy.core.api import names
 from convoy.core.api.errors import JobFailed
 from convoy.core.api.job import ElasticJob, Phase
@@ -83,8 +84,10 @@ class Scenario:
         self.story.uid = self.job().metadata.uid
         worker = self.example["spec"]["replicaSpecs"]["worker"]
         self.stage.say(
-            f"submitted [bold]{self.name}[/] with {worker['replicas']} worker, at most {worker['maxReplicas']}: "
-            "the wrong size, on purpose"
+            "submitted ",
+            (self.name, "bold"),
+            f" with {counted(worker['replicas'], 'worker')}, at most {worker['maxReplicas']}: "
+            "the wrong size, on purpose",
         )
         self._await("the first steps", 60.0, lambda ends: ends[0].step >= 3)
         self.story.note("1 worker trains", "state")
@@ -109,25 +112,25 @@ class Scenario:
         why = plan.spec.explanation
         assert why is not None
         self.story.note(f"plan: {why.reason}", "plan", _epoch(plan.metadata.creation_timestamp))
-        self.stage.say(f"[green]{why.reason}[/]: {why.message}")
+        self.stage.say((why.reason, "green"), f": {why.message}")
         self.stage.doing(f"{plan.metadata.name} is carried out")
         ends = self._await("steps at the new size", 60.0, lambda ends: ends[0].world != asked)
         self.story.note(f"{ends[0].world} workers train", "plan", watch.first_step(self.steps, ends[0].round))
-        self.stage.say(f"{ends[0].world} workers train, step {ends[0].step}")
+        self.stage.say(f"{counted(ends[0].world, 'worker')} at work, step {ends[0].step}")
         self._go_on(self.form.settle, "the new size settles")
 
     def lose_worker(self) -> None:
         """Kill one training process and see the job recover."""
         victim = self._victim()
         moment = self.faults.kill_worker(victim.pod, victim.pid)
-        self.stage.say(f"[red]killed[/] worker {victim.pid} on {victim.pod} at step {victim.step}")
+        self.stage.say(("killed", "red"), f" worker {victim.pid} on {victim.pod} at step {victim.step}")
         self._recovered("worker killed", moment, victim, victim.world, self.form.worker)
 
     def lose_node(self) -> None:
         """Kill a whole node, agent and workers, and see another one take its place."""
         victim = self._victim()
         moment = self.faults.kill_node(self.stage.cluster, NAMESPACE, victim.pod)
-        self.stage.say(f"[red]killed[/] node {victim.pod}, agent and workers, at step {victim.step}")
+        self.stage.say(("killed", "red"), f" node {victim.pod}, agent and workers, at step {victim.step}")
         self._recovered("node killed", moment, victim, victim.world, self.form.node)
 
     def lose_master(self) -> None:
@@ -137,7 +140,7 @@ class Scenario:
         pod = self.stage.wait(lambda: master_pod(self.stage.cluster, NAMESPACE, self.name), "a running master", 20.0)
         moment = self.faults.kill_master(self.stage.cluster, NAMESPACE, pod)
         self.story.note("master killed", "fault", moment)
-        self.stage.say(f"[red]killed[/] the master, {pod}")
+        self.stage.say(("killed", "red"), f" the master, {pod}")
         self.stage.doing("a new master takes over")
         self.stage.wait(lambda: self.job().status.master.epoch > epoch, "a new master", 40.0)
         self.story.note("new master", "state")
@@ -153,7 +156,7 @@ class Scenario:
         """Let the job come to its end."""
         self.end(self.name, self.steps)
         self.story.note("Succeeded", "state")
-        self.stage.say(f"[bold]{self.name}[/] is {self.job().status.phase}")
+        self.stage.say((self.name, "bold"), f" is {self.job().status.phase}")
 
     def end(self, name: str, steps: Path) -> None:
         """Tell a job to stop at its next step, and wait until it has Succeeded.
@@ -192,12 +195,12 @@ class Scenario:
         first = watch.first_step(self.steps, ends[0].round)
         assert first is not None
         self.story.faults.append({"label": label, "killed": moment, "round": ends[0].round, "first_step": first})
-        self.stage.say(f"training goes on after {first - moment:.1f} s, with {ends[0].world} workers")
+        self.stage.say(f"training goes on after {first - moment:.1f} s, with {counted(ends[0].world, 'worker')}")
         if ends[0].world != world:
             self.stage.doing("another node takes its place")
             ends = self._await("the whole world again", 60.0, lambda ends: ends[0].world == world)
-            self.story.note(f"{world} workers again", "plan", watch.first_step(self.steps, ends[0].round))
-            self.stage.say(f"{world} workers again, step {ends[0].step}")
+            self.story.note(f"{counted(world, 'worker')} again", "plan", watch.first_step(self.steps, ends[0].round))
+            self.stage.say(f"{counted(world, 'worker')} again, step {ends[0].step}")
         self._go_on(seconds, "training on")
 
     def _victim(self) -> Last:

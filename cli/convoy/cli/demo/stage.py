@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
 from convoy.cli import local
 from convoy.core.api.errors import ConvoyError, DeadlineMissed, InvalidInput, Unusable
@@ -110,18 +111,19 @@ class Stage:
                 raise DeadlineMissed(f"waited {seconds:.0f} s for {what}; see the logs in {self.state}")
             time.sleep(_PERIOD)
 
-    def say(self, text: str) -> None:
-        """Tell what happens, with the time since the beginning."""
-        self.console.print(f"[dim]{time.monotonic() - self.begin:6.1f} s[/]  {text}")
+    def say(self, *parts: str | tuple[str, str]) -> None:
+        """Tell what happens, with the time since the beginning; ``parts``: text, or text and its style, no markup."""
+        since = f"{time.monotonic() - self.begin:6.1f} s"
+        self.console.print(Text.assemble((since, "dim"), "  ", *parts), soft_wrap=True)
 
     def doing(self, text: str) -> None:
         """Show what is awaited, where the output is a terminal."""
         if not self.console.is_terminal:
             return
         if self._status is None:
-            self._status = self.console.status(text)
+            self._status = self.console.status(Text(text))
             self._status.start()
-        self._status.update(text)
+        self._status.update(Text(text))
 
     def close(self) -> None:
         """End everything that was started; whatever the state, nothing is left after it."""

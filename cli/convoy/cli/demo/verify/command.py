@@ -11,6 +11,7 @@ from rich.text import Text
 from convoy.cli.demo.verify import claims, evidence
 from convoy.cli.demo.verify.steps import BadEvidence
 from convoy.cli.demo.verify.verdict import Verdict
+from convoy.cli.screen import screen
 from convoy.core.api.errors import InvalidInput
 
 _SHOWN = {True: ("PASS", "green"), False: ("FAIL", "bold red"), None: ("----", "dim")}
@@ -22,7 +23,7 @@ def run(directory: Path) -> int:
     Raises:
         InvalidInput: no run's evidence is there.
     """
-    return show(judge(directory), directory, Console(highlight=False, soft_wrap=True))
+    return show(judge(directory), directory, screen())
 
 
 def judge(directory: Path) -> list[Verdict]:
@@ -41,11 +42,15 @@ def show(verdicts: list[Verdict], directory: Path, console: Console) -> int:
     """Print verdicts; return 0 where every claim that is judged holds, else 1."""
     for verdict in verdicts:
         word, style = _SHOWN[verdict.holds]
-        console.print(Text.assemble((word, style), "  ", (verdict.claim, "bold"), f": {verdict.facts}"))
+        console.print(
+            Text.assemble((word, style), "  ", (verdict.claim, "bold"), f": {verdict.facts}"), soft_wrap=True
+        )
         if verdict.evidence:
-            console.print(Text(f"      {verdict.evidence.replace(str(directory) + os.sep, '')}", style="dim"))
+            console.print(
+                Text(f"      {verdict.evidence.replace(str(directory) + os.sep, '')}", style="dim"), soft_wrap=True
+            )
     failed = [verdict for verdict in verdicts if verdict.holds is False]
     judged = [verdict for verdict in verdicts if verdict.holds is not None]
     summary = f"{len(judged) - len(failed)} of {len(judged)} claims hold, by {directory} alone"
-    console.print(Text(summary, style="bold red" if failed else "bold green"))
+    console.print(Text(summary, style="bold red" if failed else "bold green"), soft_wrap=True)
     return 1 if failed else 0

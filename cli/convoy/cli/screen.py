@@ -1,0 +1,26 @@
+"""What commands print on: text of jobs is shown as it is, never read as markup, and nothing is cut."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from rich.console import Console
+
+WIDE = 4096  # columns: no line of ours is longer; the terminal, or what reads the pipe, folds what it must
+
+
+def screen(file: TextIO | None = None, *, wide: bool = False) -> Console:
+    """Return a console on ``file``, stdout if None, as wide as its terminal; as wide as need be where it is none.
+
+    Args:
+        wide: as wide as need be on a terminal too, for tables whose rows are to stay lines.
+    """
+    out = file if file is not None else sys.stdout
+    width = None if out.isatty() and not wide else WIDE
+    return Console(file=out, width=width, markup=False, emoji=False, highlight=False)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words: ``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
