@@ -158,3 +158,22 @@ def test_nodes_that_say_nothing_are_passed_over() -> None:
     ]
     assert Capacity.from_nodes(nodes) == Capacity(Room(3.5, 16 << 30), Room(5.5, 24 << 30))
     assert Capacity.from_nodes([{}]) is None
+
+
+@pytest.mark.parametrize(
+    ("part", "path"),
+    [
+        ({"env": [{"name": "A=B", "value": "1"}]}, "env[0].name"),
+        ({"env": [{"name": "", "value": "1"}]}, "env[0].name"),
+        ({"env": [{"name": "A", "value": "x\0y"}]}, "env[0].value"),
+        ({"env": [{"name": "A", "value": "x" * 300_000}]}, "env[0].value"),
+        ({"command": ["python", "a\0b"]}, "command[1]"),
+    ],
+)
+def test_what_no_process_can_be_started_with_is_refused(part: dict[str, Any], path: str) -> None:
+    manifest = job().to_manifest()
+    manifest["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["containers"][0] |= part
+    with pytest.raises(InvalidManifest) as caught:
+        ElasticJob.from_manifest(manifest)
+    assert str(caught.value).startswith(f"spec.replicaSpecs.worker.template.spec.containers[0].{path}: ")
+    assert len(str(caught.value)) < 600

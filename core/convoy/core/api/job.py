@@ -68,11 +68,15 @@ class ResourceRequirements(OpenModel):
     limits: dict[str, Quantity] = Field(default_factory=dict)
 
 
+Word = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=131_000)]
+"""One argument or value that a Linux process can be started with."""
+
+
 class EnvVar(OpenModel):
     """One environment variable of a container."""
 
-    name: str
-    value: str | None = None
+    name: str = Field(pattern=r"^[^=\x00]+$", max_length=1000)
+    value: Word | None = None
 
 
 class Container(OpenModel):
@@ -80,8 +84,8 @@ class Container(OpenModel):
 
     name: str
     image: str | None = None
-    command: list[str] | None = None
-    args: list[str] | None = None
+    command: list[Word] | None = None
+    args: list[Word] | None = None
     working_dir: str | None = None
     env: list[EnvVar] = Field(default_factory=list)
     resources: ResourceRequirements = Field(default_factory=ResourceRequirements)

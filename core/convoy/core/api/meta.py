@@ -153,9 +153,15 @@ def _path(at: str, places: tuple[str | int, ...]) -> str:
     return path
 
 
+_SHOWN = 80
+"""Characters of a wrong value that a message repeats."""
+
+
 def _explain(error: Any, model: type[BaseModel]) -> str:
     given = error.get("input")
     shown = repr(given) if not isinstance(given, dict | list) else f"a {type(given).__name__}"
+    if len(shown) > _SHOWN:
+        shown = f"{shown[:_SHOWN]}... ({len(shown)} characters)"
     match error["type"]:
         case "extra_forbidden":
             return f"no such field (value {shown}); see `convoy submit --help` for the fields of an ElasticJob"
