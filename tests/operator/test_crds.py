@@ -10,7 +10,20 @@ from convoy.operator import crds
 from support.operator_world import job_manifest, plan_manifest
 
 _ALLOWED = {
-    *("type", "description", "enum", "minimum", "maximum", "minItems", "format", "required", "properties", "items"),
+    *(
+        "type",
+        "description",
+        "enum",
+        "minimum",
+        "maximum",
+        "minItems",
+        "maxLength",
+        "pattern",
+        "format",
+        "required",
+        "properties",
+        "items",
+    ),
     *("additionalProperties", "anyOf", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string"),
     *("x-kubernetes-list-type", "x-kubernetes-list-map-keys"),
 }

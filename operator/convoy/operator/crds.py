@@ -22,7 +22,7 @@ from convoy.core.api.plan import ScalePlan
 
 DIRECTORY = Path(__file__).parents[3] / "deploy" / "crds"
 _HEADER = "# Generated from convoy.core.api by `python -m convoy.operator.crds`; edit the models instead.\n"
-_KEPT = ("type", "enum", "minimum", "maximum", "minItems", "maxItems", "pattern", "format", "required")
+_KEPT = ("type", "enum", "minimum", "maximum", "minItems", "maxItems", "maxLength", "pattern", "format", "required")
 _OPEN = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 
