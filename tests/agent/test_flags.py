@@ -1,4 +1,4 @@
-"""Each flag of torchrun and of dlrover-run is known and checked; what isn't honoured is refused, or left out aloud."""
+"""Flags of torchrun and of dlrover-run are known and checked; what isn't honoured is refused, or left out aloud."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from convoy.core.api.pod import PodPhase
-from convoy.master.decide.actions import ReleaseShards
+from convoy.master.decide.actions import Explain, ReleaseShards
 from convoy.master.decide.events import AgentReported, PodObserved, ProcessFailure
 from convoy.master.decide.state import GroupState, NodeStatus, RoundState
 
@@ -171,8 +171,45 @@ def test_a_script_that_fails_at_once_is_slowed_down_and_then_given_up(new_driver
     verdict = driver.state.job.verdict
     assert verdict.reason == "FailsAtOnce"
     assert "last words" in verdict.message
+    assert "the last 6 rounds ended within 30 s each (no step was reported: judged by time" in verdict.message
     assert waits[:4] == [0.5, 1, 2, 4]
     assert driver.state.job.relaunches == 1
+
+
+@pytest.mark.parametrize(("seconds", "delay"), [(29.0, 0.5), (30.0, 0.0)])
+def test_a_script_that_reports_no_steps_is_judged_by_the_time_that_its_rounds_ran(new_driver, seconds, delay):
+    driver = new_driver(replicas=1, max_restarts=3)
+    driver.agent(0)
+    driver.report(0, GroupState.RUNNING)
+    driver.now += seconds
+    driver.fail(0, 1)
+    assert max(0.0, driver.state.job.not_before - driver.now) == delay
+    told = [one.message for one in driver.log if isinstance(one, Explain) and one.reason == "BackOff"]
+    judged = "(no step was reported: judged by time, 30 s count as progress)"
+    assert told == ([f"the round ended after 29.0 s; the next round waits 0.5 s {judged}"] if delay else [])
+
+
+def test_a_script_that_reports_steps_is_judged_by_them(start):
+    driver = start(replicas=1)
+    driver.run(steps=5)
+    driver.fail(0, -9)
+    driver.obey()
+    driver.report(0, GroupState.RUNNING)
+    driver.now += 35
+    driver.fail(0, -9)
+    [told] = [one.message for one in driver.log if isinstance(one, Explain) and one.reason == "BackOff"]
+    assert told == "no new step was finished; the next round waits 0.5 s"
+
+
+def test_one_of_something_is_told_in_the_singular(start):
+    driver = start(replicas=1, max_restarts=0)
+    driver.fail(0, 1)
+    driver.tick()
+    messages = " | ".join(one.message for one in driver.log if isinstance(one, Explain))
+    assert "round 1 has 1 node, 1 process" in messages
+    assert "failed 1 time, its launcher allows 0 restarts: it is replaced" in messages
+    assert "the node of rank 0 was lost" in messages
+    assert " 1 nodes" not in messages
 
 
 def test_steps_between_faults_reset_the_back_off(start):

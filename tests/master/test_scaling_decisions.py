@@ -6,9 +6,9 @@ import pytest
 
 from convoy.core.api.job import OptimizeMode
 from convoy.core.api.plan import PlanPhase
-from convoy.master.decide.actions import AnswerManualPlan, AskBrain, RecordPlan, WriteScalePlan
+from convoy.master.decide.actions import AnswerManualPlan, AskBrain, Explain, RecordPlan, WriteScalePlan
 from convoy.master.decide.events import BrainAnswered, BrainSilent, ManualPlanObserved, PlanObserved
-from convoy.master.decide.state import Advice, Facts
+from convoy.master.decide.state import Advice, Facts, GroupState
 
 CLUSTER = {"mode": OptimizeMode.CLUSTER, "brain": True, "min_replicas": 1, "max_replicas": 4}
 
@@ -174,6 +174,37 @@ def test_a_job_that_isnt_sized_by_the_brain_never_asks(start):
     driver = start(replicas=1, max_replicas=4, mode=OptimizeMode.MANUAL, brain=True)
     driver.windows(100, 10)
     assert not questions(driver)
+
+
+def test_a_script_that_reports_nothing_is_told_once_that_it_cant_be_sized(new_driver):
+    driver = new_driver(replicas=1, max_replicas=4, mode=OptimizeMode.CLUSTER, brain=True)
+    driver.agent(0)
+    driver.report(0, GroupState.RUNNING)
+    for _ in range(29):
+        driver.tick(1)
+    assert "NothingMeasured" not in driver.said()
+    for _ in range(40):
+        driver.tick(1)
+    driver.crash_master()
+    for _ in range(40):
+        driver.tick(1)
+    [told] = [one.message for one in driver.log if isinstance(one, Explain) and one.reason == "NothingMeasured"]
+    assert told.startswith("the script reports no steps")
+    assert told.endswith("use convoy.trainer (examples/digits.py)")
+
+
+@pytest.mark.parametrize("brain", [True, False])
+def test_a_job_that_is_measured_or_not_sized_by_the_brain_isnt_told_so(new_driver, brain):
+    driver = new_driver(replicas=1, max_replicas=4, mode=OptimizeMode.CLUSTER, brain=brain)
+    for _ in range(30):
+        driver.tick(1)
+    driver.agent(0)
+    driver.report(0, GroupState.RUNNING)
+    if brain:
+        driver.run(steps=1)
+    for _ in range(60):
+        driver.tick(1)
+    assert "NothingMeasured" not in driver.said()
 
 
 def test_a_persons_plan_becomes_an_exact_one_and_the_highest_ranks_leave(start):

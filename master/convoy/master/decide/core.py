@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convoy.master.decide import directives, ending, heartbeats, nodes, plans, rendezvous, scaling, speed, trial
+from convoy.master.decide import (
+    directives,
+    ending,
+    heartbeats,
+    measured,
+    nodes,
+    plans,
+    rendezvous,
+    scaling,
+    speed,
+    trial,
+)
 from convoy.master.decide.actions import Action, Explain, FinishJob, SetDirective, WriteScalePlan
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import (
@@ -52,6 +63,7 @@ def decide(state: State, event: Event, now: float, policy: Policy) -> Decided:
     ending.advance(draft)
     trial.advance(draft)
     scaling.advance(draft)
+    measured.advance(draft)
     rendezvous.advance(draft)
     plans.advance(draft)
     _direct(draft, state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.state import GroupState, NodeStatus, RoundState
+from convoy.master.decide.wording import counted, every
 
 
 def advance(draft: Draft) -> None:
@@ -16,13 +17,15 @@ def advance(draft: Draft) -> None:
             draft.finish(
                 True,
                 "Completed",
-                f"all {len(round_.members)} nodes of round {round_.number} succeeded",
+                f"{every(len(round_.members), 'node')} of round {round_.number} succeeded",
                 step=draft.live.step,
                 restarts=draft.job.restarts,
                 relaunches=draft.job.relaunches,
             )
     elif not round_.members and nodes and all(node.status is NodeStatus.DONE for node in nodes.values()):
-        draft.finish(True, "PodsSucceeded", f"all {len(nodes)} pods ended well without an agent of ours registering")
+        draft.finish(
+            True, "PodsSucceeded", f"{every(len(nodes), 'pod')} ended well without an agent of ours registering"
+        )
 
 
 def give_up(draft: Draft, rank: int) -> None:
@@ -34,7 +37,8 @@ def give_up(draft: Draft, rank: int) -> None:
     draft.finish(
         False,
         "RelaunchBudgetExhausted",
-        f"rank {rank} was relaunched {node.relaunches} times, {allowed}; its last node was lost: {node.lost_reason}",
+        f"rank {rank} was relaunched {counted(node.relaunches, 'time')}, {allowed}; its last node was lost: "
+        f"{node.lost_reason}",
         rank=rank,
         relaunches=node.relaunches,
         limit=limit,

@@ -12,6 +12,7 @@ from convoy.master.decide.actions import ReleaseShards
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import ProcessFailure
 from convoy.master.decide.state import NodeStatus, RoundState
+from convoy.master.decide.wording import counted
 
 
 def blame(draft: Draft, rank: int, *, certain: bool) -> bool:
@@ -45,8 +46,8 @@ def close_round(draft: Draft) -> None:
             draft.finish(
                 False,
                 "RoundsLostWithoutProgress",
-                f"{draft.job.quick_failures} rounds in a row were lost before a step was finished, and no process "
-                "failed by itself; look for a network that the nodes can't reach each other on",
+                f"{_without_progress(draft)}, and no process failed by itself; look for a network that the "
+                "nodes can't reach each other on",
                 rounds=draft.job.quick_failures,
             )
 
@@ -89,13 +90,35 @@ def _slow_down(draft: Draft) -> None:
     """Delay the next round after a fault that came before any progress, longer each time."""
     round_, policy = draft.round, draft.policy
     lasted = (round_.ended_at or draft.now) - round_.completed_at
-    if draft.live.step > round_.step or lasted >= policy.progress_seconds:
+    enough = policy.progress_seconds if _reports_steps(draft) else policy.unmeasured_seconds
+    if draft.live.step > round_.step or lasted >= enough:
         draft.set_job(quick_failures=0, hopeless=0)
         return
     quick = draft.job.quick_failures + 1
     delay = min(policy.backoff_most, policy.backoff_first * 2.0 ** min(quick - 1, 16))
     draft.set_job(quick_failures=quick, not_before=draft.now + delay)
-    draft.say("BackOff", f"no step was finished since the last fault; the next round waits {delay:g} s", faults=quick)
+    since = "no new step was finished" if _reports_steps(draft) else f"the round ended after {lasted:.1f} s"
+    waits = f"the next round waits {delay:g} s"
+    draft.say("BackOff", f"{since}; {waits}{_judged(draft)}", faults=quick, seconds=lasted)
+
+
+def _reports_steps(draft: Draft) -> bool:
+    """Whether any round of the job, so far as is known, finished a step that was told."""
+    return max(draft.live.step, draft.round.step) >= 0
+
+
+def _judged(draft: Draft) -> str:
+    """Return what must be added to a judgement of rounds that was made without knowing their steps."""
+    if _reports_steps(draft):
+        return ""
+    return f" (no step was reported: judged by time, {draft.policy.unmeasured_seconds:g} s count as progress)"
+
+
+def _without_progress(draft: Draft) -> str:
+    rounds_ = counted(draft.job.quick_failures, "round")
+    if _reports_steps(draft):
+        return f"no new step was finished in the last {rounds_}"
+    return f"the last {rounds_} ended within {draft.policy.unmeasured_seconds:g} s each{_judged(draft)}"
 
 
 def _exhausted(draft: Draft, rank: int, failure: ProcessFailure) -> None:
@@ -106,9 +129,9 @@ def _exhausted(draft: Draft, rank: int, failure: ProcessFailure) -> None:
         draft.finish(
             False,
             "FailsAtOnce" if hopeless else "RestartBudgetExhausted",
-            f"process {failure.local_rank} of {draft.pod(rank)} failed {node.restarts} times, its launcher allows "
-            f"{node.max_restarts} restarts"
-            + (f", and no step was finished in {draft.job.quick_failures} rounds" if hopeless else "")
+            f"process {failure.local_rank} of {draft.pod(rank)} failed {counted(node.restarts, 'time')}, its "
+            f"launcher allows {counted(node.max_restarts, 'restart')}"
+            + (f"; {_without_progress(draft)}" if hopeless else "")
             + f"; its last words: {failure.message[-500:] or 'none'}",
             restarts=node.restarts,
             max_restarts=node.max_restarts,
@@ -119,7 +142,8 @@ def _exhausted(draft: Draft, rank: int, failure: ProcessFailure) -> None:
     draft.drop_pulse(rank)
     draft.say(
         "RestartBudgetExhausted",
-        f"{draft.pod(rank)} failed {node.restarts} times, its launcher allows {node.max_restarts}: it is replaced",
+        f"{draft.pod(rank)} failed {counted(node.restarts, 'time')}, its launcher allows "
+        f"{counted(node.max_restarts, 'restart')}: it is replaced",
         rank=rank,
         restarts=node.restarts,
     )

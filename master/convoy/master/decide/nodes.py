@@ -15,6 +15,7 @@ from convoy.master.decide.actions import ReleaseShards
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import AgentRegistered, PodsListed
 from convoy.master.decide.state import Cause, GroupState, Node, NodeStatus, Pulse, RoundState, State
+from convoy.master.decide.wording import counted
 
 _REFUSALS = {2: "refused its settings", 126: "can't be executed", 127: "wasn't found"}
 
@@ -207,7 +208,7 @@ def _rebuild(draft: Draft, pods: tuple[Pod, ...]) -> None:
     for pod in sorted(alive, key=lambda one: one.id):
         draft.put_node(Node(pod.rank, pod.id, since=draft.now, relaunches=pod.relaunches))
     target = 1 + max(pod.rank for pod in alive)
-    message = f"no state was found; {len(alive)} pods are there"
+    message = f"no state was found; alive: {counted(len(alive), 'pod')}"
     draft.set_job(
         target=target,
         cause=Cause("StateRebuilt", message),

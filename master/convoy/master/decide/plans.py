@@ -14,6 +14,7 @@ from convoy.master.decide.actions import WriteScalePlan
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import PlanObserved
 from convoy.master.decide.state import Cause, Node, NodeStatus, Plan, PodOrder, RoundState
+from convoy.master.decide.wording import counted
 
 
 def advance(draft: Draft) -> None:
@@ -64,7 +65,7 @@ def on_plan(draft: Draft, event: PlanObserved) -> None:
             draft.set_node(order.rank, since=draft.now)
     draft.say(
         "PlanCarriedOut" if event.phase is PlanPhase.SUCCEEDED else "PlanSuperseded",
-        f"{plan.name}: {len(plan.create)} pods created, {len(plan.remove)} removed",
+        f"{plan.name}: {counted(len(plan.create), 'pod')} created, {len(plan.remove)} removed",
         plan=plan.name,
         seconds=draft.now - plan.created_at,
     )
@@ -159,7 +160,10 @@ def _write(draft: Draft, create: list[PodOrder], remove: list[PodOrder], *, resi
         ranks = ", ".join(map(str, lost))
         cause = draft.job.cause
         if lost:
-            cause = Cause("NodeReplaced", f"the nodes of ranks {ranks} were lost")
+            cause = Cause(
+                "NodeReplaced",
+                f"the nodes of ranks {ranks} were lost" if len(lost) > 1 else f"the node of rank {ranks} was lost",
+            )
         elif not resizes:
             cause = Cause("EarlierPodRemoved", "a later pod holds the rank")
     plan = Plan(name, draft.now, draft.job.target, tuple(create), tuple(remove), cause)

@@ -19,7 +19,8 @@ class Policy:
         leave_patience: how long a forming round waits for a member that was told to abort.
         yield_patience: the same for one that was told to yield: a step, and saving it.
         drain_deadline: a node that is no longer wanted is removed after so long even if it hasn't left.
-        progress_seconds: a round that lasted longer counts as progress, where steps aren't known.
+        progress_seconds: a round that lasted so long counts as progress even if it finished no new step.
+        unmeasured_seconds: the same where no step was ever reported; after so long that nothing is measured is said.
         backoff_first, backoff_most: delay of a round after the first fault without progress; doubles up to the most.
         hopeless_budgets: restart budgets that faults without any progress may use up before the job fails.
         certain_within: a signal or a lost node within so long of an exit status takes the blame over.
@@ -44,6 +45,7 @@ class Policy:
     yield_patience: float = 120.0
     drain_deadline: float = 150.0
     progress_seconds: float = 60.0
+    unmeasured_seconds: float = 30.0
     backoff_first: float = 0.5
     backoff_most: float = 15.0
     hopeless_budgets: int = 2

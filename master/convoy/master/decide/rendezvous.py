@@ -17,6 +17,7 @@ from convoy.master.decide.actions import AnswerJoin, CompleteRound
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import AgentJoined, AgentStoppedWaiting
 from convoy.master.decide.state import GroupState, Member, NodeStatus, Round, RoundState, Waiting
+from convoy.master.decide.wording import counted
 
 _BETWEEN_CALLS = 2.0  # who waited until just now calls again
 _STARTING_SECONDS = 10.0  # a new round's workers are left alone until they run, or for so long
@@ -101,7 +102,7 @@ def _consider_ending(draft: Draft) -> None:
     leaving = [rank for rank in round_.ranks if rank in nodes and nodes[rank].status is NodeStatus.LEAVING]
     if leaving:
         left = len(round_.members) - len(leaving)
-        rounds.end(draft, RoundState.YIELDING, "ScaleDown", f"{len(round_.members)} nodes become {left}")
+        rounds.end(draft, RoundState.YIELDING, "ScaleDown", f"from {counted(len(round_.members), 'node')} to {left}")
         return
     newcomers = [rank for rank in joined(draft) if rank not in round_.ranks]
     world = select([*round_.ranks, *newcomers], draft.state.range(), draft.state.unit)
@@ -116,7 +117,9 @@ def _consider_ending(draft: Draft) -> None:
         and node.status in (NodeStatus.EXPECTED, NodeStatus.LIVE)
     ]
     if not coming or draft.now - since >= draft.policy.settle:
-        rounds.end(draft, RoundState.YIELDING, "ScaleUp", f"{len(round_.members)} nodes become {len(world)}")
+        rounds.end(
+            draft, RoundState.YIELDING, "ScaleUp", f"from {counted(len(round_.members), 'node')} to {len(world)}"
+        )
 
 
 def _consider_completing(draft: Draft) -> None:
@@ -166,10 +169,11 @@ def _complete(draft: Draft, ranks: tuple[int, ...]) -> None:
     round_ = Round(number, RoundState.ACTIVE, tuple(members), completed_at=draft.now, step=draft.live.step)
     draft.set_job(round=round_)
     draft.act(CompleteRound(round_))
+    processes = sum(one.processes for one in members)
     left_out = [draft.pod(rank) for rank in missing(draft) if rank not in ranks]
     draft.say(
         "RoundCompleted",
-        f"round {number} has {len(members)} nodes, {sum(one.processes for one in members)} processes",
+        f"round {number} has {counted(len(members), 'node')}, {counted(processes, 'process')}",
         nodes=len(members),
         ranks=",".join(map(str, ranks)),
         missing=",".join(left_out) or "none",

@@ -15,6 +15,7 @@ from convoy.master.decide.actions import AnswerManualPlan, AskBrain, RecordPlan
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.events import BrainAnswered, BrainSilent, JobObserved, ManualPlanObserved
 from convoy.master.decide.state import Advice, Cause, NodeStatus, Trial
+from convoy.master.decide.wording import counted
 
 _REMEMBERED_PLANS = 32
 
@@ -78,7 +79,7 @@ def set_target(draft: Draft, size: int, cause: Cause, *, reversible: bool, rolls
     draft.set_job(target=size, cause=cause)
     draft.say(
         "TargetChanged",
-        f"{before} nodes are to become {size}: {cause.reason}: {cause.message}",
+        f"from {counted(before, 'node')} to {size}: {cause.reason}: {cause.message}",
         before=before,
         after=size,
     )
@@ -89,7 +90,7 @@ def take_back(draft: Draft, trial: Trial, reason: str, message: str) -> None:
     until = draft.now + draft.policy.rejected_for
     draft.set_job(trial=None, rejected={**draft.job.rejected, trial.after: until})
     draft.act(RecordPlan(trial, rolled_back=True))
-    cause = Cause(reason, f"{message}; back to {trial.before} nodes")
+    cause = Cause(reason, f"{message}; back to {counted(trial.before, 'node')}")
     set_target(draft, trial.before, cause, reversible=False, rolls_back=True)
 
 
@@ -113,9 +114,9 @@ def on_manual_plan(draft: Draft, event: ManualPlanObserved) -> None:
     if not _is_free(draft) or draft.job.target == 0:
         return
     if event.replicas == draft.job.target:
-        draft.act(AnswerManualPlan(event.name, True, "NothingToDo", f"the job has {event.replicas} nodes"))
+        draft.act(AnswerManualPlan(event.name, True, "NothingToDo", f"the job has {counted(event.replicas, 'node')}"))
     else:
-        message = f"{event.name} asks for {event.replicas} nodes"
+        message = f"{event.name} asks for {counted(event.replicas, 'node')}"
         set_target(draft, event.replicas, Cause("ManualPlan", message), reversible=False)
         exact = draft.job.trial.plan if draft.job.trial else ""
         draft.act(AnswerManualPlan(event.name, True, "MadeExact", f"carried out by {exact}"))
@@ -241,7 +242,7 @@ def _ask(draft: Draft, stage: str, workers: int) -> None:
 def _obstacle(draft: Draft, advice: Advice, capacity: int) -> tuple[str, str] | None:
     """Return why a recommendation isn't carried out, None where nothing is in the way."""
     fewest, most = draft.state.range()
-    what = f"a change to {advice.workers} nodes isn't carried out: "
+    what = f"a change to {counted(advice.workers, 'node')} isn't carried out: "
     if draft.state.facts.pinned:
         return "Pinned", what + f"the job is pinned ({names.ANNOTATION_PIN})"
     if not is_steady(draft):

@@ -207,6 +207,7 @@ class JobState:
     hopeless: int = 0  # restart budgets that such faults used up
     not_before: float = 0.0  # no round completes earlier: back-off
     restart_seconds: float = 0.0  # measured: last step before to first step after a change
+    unmeasured: bool = False  # it was said that the script reports nothing to size the job by
     verdict: Verdict | None = None
 
 

@@ -8,6 +8,7 @@ from convoy.master.decide import rounds, scaling
 from convoy.master.decide.actions import RecordPlan
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.state import RoundState, Trial, Window
+from convoy.master.decide.wording import counted
 
 
 def advance(draft: Draft) -> None:
@@ -33,7 +34,9 @@ def advance(draft: Draft) -> None:
             lower=trial.cause.lower,
             windows=trial.windows,
         )
-        scaling.take_back(draft, trial, "RolledBack", f"{trial.after} nodes were slower than {trial.before}")
+        scaling.take_back(
+            draft, trial, "RolledBack", f"{counted(trial.after, 'node')} gave less speed than {trial.before}"
+        )
 
 
 def on_windows(draft: Draft, windows: tuple[Window, ...]) -> None:
@@ -78,7 +81,8 @@ def _carried_out(draft: Draft, trial: Trial) -> None:
     draft.act(RecordPlan(trial))
     draft.say(
         "ChangeCameAbout",
-        f"{trial.plan}: {trial.after} nodes train, {cost:.1f} s after the last step with {trial.before}",
+        f"{trial.plan}: training with {counted(trial.after, 'node')}, {cost:.1f} s after the last step "
+        f"with {trial.before}",
         plan=trial.plan,
         restart_seconds=cost,
     )
@@ -108,7 +112,7 @@ def _report(draft: Draft, trial: Trial) -> None:
     predicted = f", {trial.cause.predicted:.1f} were predicted" if trial.cause.predicted else ""
     draft.say(
         "PlanRealized",
-        f"{trial.plan}: {realized:.1f} samples/s with {trial.after} nodes{predicted}",
+        f"{trial.plan}: {realized:.1f} samples/s with {counted(trial.after, 'node')}{predicted}",
         plan=trial.plan,
         realized=realized,
         predicted=trial.cause.predicted,
