@@ -26,7 +26,7 @@ def run(
     """Print the recommendation.
 
     Raises:
-        InvalidInput, Unusable: the database can't be used, or nothing was measured yet.
+        InvalidInput, Unusable: the database can't be used, or the limits make no sense.
         NotFound: it knows no such job.
     """
     from convoy.brain.settings import BrainSettings

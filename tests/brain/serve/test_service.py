@@ -196,6 +196,30 @@ def test_history_imported_while_serving_counts_in_the_next_answer(engine, home):
     assert knowledge.learned() is learned
 
 
+def test_recommend_says_that_a_job_is_over_or_was_never_measured(engine, store, master):
+    settings = BrainSettings.load(database_url=store)
+    unmeasured = measured()
+    del unmeasured.speed[:]
+    master.report(unmeasured)
+    answer = recommend(settings, "digits").answer
+    assert (answer.decision.value, answer.reason, answer.options) == ("UNDEFINED", "NothingMeasured", ())
+    assert "it reported no speed" in answer.message
+    over = brain_pb2.BrainReport()
+    over.CopyFrom(unmeasured)
+    over.job.state = "Succeeded"
+    master.report(over)
+    answer = recommend(settings, "digits").answer
+    assert (answer.decision.value, answer.reason) == ("UNDEFINED", "JobOver")
+    assert answer.message == "the job is over (Succeeded), and it reported no speed past its warm-up"
+    master.report(measured())
+    master.report(over)
+    answer = recommend(settings, "digits").answer
+    assert (answer.decision.value, answer.reason) == ("UNDEFINED", "JobOver")
+    assert answer.options
+    with pytest.raises(InvalidInput, match=r"limits\.max_workers is 0"):
+        recommend(settings, "digits", max_workers=0)
+
+
 def test_recommend_answers_the_masters_last_question_from_the_store_alone(engine, store, master):
     master.report(measured())
     said = master.ask(question())

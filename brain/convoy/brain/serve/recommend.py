@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy.engine import Engine
 
 from convoy.brain.features import frames
-from convoy.brain.plan import JobRecommendation
+from convoy.brain.plan import Decision, JobRecommendation
 from convoy.brain.serve import translate
 from convoy.brain.serve.advise import Adviser
 from convoy.brain.settings import BrainSettings
@@ -15,9 +15,13 @@ from convoy.brain.store import queries
 from convoy.brain.store.engine import check, open_engine
 from convoy.brain.store.migrate import require_schema
 from convoy.brain.store.tables import Job
-from convoy.core.api.errors import InvalidInput
 from convoy.core.api.v1 import brain_pb2
 from convoy.core.process.clock import SystemClock
+
+OVER = "JobOver"
+"""Reason of the answer about a job that has ended."""
+UNMEASURED = "NothingMeasured"
+"""Reason of the answer about a job that reported no speed and whose master never asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +44,13 @@ def recommend(
     """Recommend a size for a job in the store, given by name or uid.
 
     Where the job's master asked before, its last question is answered anew with what was measured since; given
-    arguments take the place of the question's.
+    arguments take the place of the question's. Of a job that is over, or of which nothing is known, the decision is
+    UNDEFINED, with the reason; the sizes that a measured one could have had are weighed all the same.
 
     Raises:
         InvalidSetting, Unusable: the database can't be used.
         NotFound: it knows no such job.
-        InvalidInput: the job was never measured and its master never asked.
+        InvalidInput: the given limits make no sense.
     """
     url = settings.database()
     check(url, must_exist=True)
@@ -53,18 +58,38 @@ def recommend(
     try:
         require_schema(engine)
         found = queries.find_job(engine, job, namespace=namespace)
-        asked = _question(engine, found)
+        asked, measured = _question(engine, found)
         if max_workers is not None:
             asked.limits.max_workers = max_workers
         if horizon_seconds is not None:
             asked.horizon_seconds = horizon_seconds
-        advice = Adviser(engine, SystemClock(), settings, exclude_job=found.uid).advise(asked)
-        return Recommended(found, advice.answer, asked)
+        over = found.state in ("Succeeded", "Failed")
+        if not measured and (over or asked.stage == brain_pb2.OptimizeRequest.UNSPECIFIED):
+            return Recommended(found, _nothing_to_say(found, over=over), asked)
+        answer = Adviser(engine, SystemClock(), settings, exclude_job=found.uid).advise(asked).answer
+        if over:
+            message = (
+                f"the job is over ({found.state}): nothing is to change; what follows is what its measurements say"
+            )
+            workers = asked.current.workers
+            answer = replace(
+                answer, decision=Decision.UNDEFINED, reason=OVER, message=message, target_workers=workers
+            )
+        return Recommended(found, answer, asked)
     finally:
         engine.dispose()
 
 
-def _question(engine: Engine, job: Job) -> brain_pb2.OptimizeRequest:
+def _nothing_to_say(job: Job, *, over: bool) -> JobRecommendation:
+    unmeasured = "it reported no speed past its warm-up"
+    if over:
+        return JobRecommendation(Decision.UNDEFINED, OVER, f"the job is over ({job.state}), and {unmeasured}", 0)
+    hint = "if it doesn't within a minute, its script reports none: use convoy.trainer (examples/digits.py)"
+    return JobRecommendation(Decision.UNDEFINED, UNMEASURED, f"{unmeasured} yet; {hint}", 0)
+
+
+def _question(engine: Engine, job: Job) -> tuple[brain_pb2.OptimizeRequest, bool]:
+    """Return what to ask, and whether the job was measured; the stage is unspecified where nothing can be asked."""
     before = queries.recommendations(engine, job, limit=1)
     asked = translate.from_stored(before[-1].request) if before else brain_pb2.OptimizeRequest()
     asked.job.uid = job.uid
@@ -75,12 +100,6 @@ def _question(engine: Engine, job: Job) -> brain_pb2.OptimizeRequest:
         last = observed.iloc[-1]
         asked.stage = brain_pb2.OptimizeRequest.RUNNING
         asked.current.workers = int(last["nodes"] if last["nodes"] >= 1 else last["workers"])
-    elif not before:
-        raise InvalidInput(
-            f"job {job.name!r}: nothing was measured past its warm-up yet, and its master never asked; let it train "
-            "for some seconds more",
-            reason="NothingMeasured",
-        )
-    if not before:
+    if len(observed) and not before:
         asked.limits.max_workers = max(asked.current.workers, int(observed["nodes"].max()))
-    return asked
+    return asked, bool(len(observed))
