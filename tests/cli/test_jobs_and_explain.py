@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from convoy.cli import printed
 from convoy.cli.follow import Snapshot, failure, happened
+from convoy.core.api import names
 from convoy.core.api.errors import NotFound
-from convoy.core.api.pod import Pod
 from convoy.core.cluster.local import LocalCluster, open_cluster
 from convoy.core.cluster.port import Kind
 from convoy.core.process.lock import ProcessLock
@@ -74,16 +75,50 @@ def test_a_failed_jobs_logs_are_named(cluster: LocalCluster, state_dir: Path) ->
     shown = convoy("jobs").out
     assert "`convoy explain digits` says why it failed" in shown
     assert str(logs) in shown
-    assert str(logs) in "".join(convoy("explain", "digits", env={**os.environ, "COLUMNS": "200"}).out.split())
 
     end = Snapshot.take(cluster, "default", "digits")
-    first, second = failure(end).splitlines()
+    first, second = failure(end, []).splitlines()
     assert first == "default/digits failed: FailsAtOnce: no such batch"
-    assert "`convoy explain digits`" in second
-    assert second.endswith(f"{logs}/digits-edljob-*")
-    pod = {"metadata": {"name": "digits-edljob-worker-1", "namespace": "default"}, "status": {"phase": "Failed"}}
-    failed = replace(end, pods={"digits-edljob-worker-1": Pod.from_manifest(pod)})
-    assert failure(failed).endswith(f"{logs}/digits-edljob-worker-1")
+    assert second == "`convoy explain digits` says how it came to it; its pods printed nothing"
+    log = logs / "digits-edljob-worker-1" / "uid.log"
+    assert failure(end, [log]).endswith(f"what its pods printed:\n  {log}")
+
+
+def test_a_pod_that_waits_for_room_says_so(cluster: LocalCluster) -> None:
+    before = Snapshot.take(cluster, "default", "digits")
+    why = "0/1 nodes are available: cpu requested 1, free 0 of 2"
+    placed = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
+    name = "digits-edljob-worker-0"
+    pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}}
+    labels = {names.LABEL_JOB: "digits", names.LABEL_ROLE: "worker"}
+    pod["metadata"]["labels"] = labels
+    cluster.create({**pod, "spec": {"containers": [{"name": "main", "command": ["true"]}]}}, field_manager="test")
+    cluster.apply_status({**pod, "status": {"phase": "Pending", "conditions": [placed]}}, field_manager="test")
+    after = Snapshot.take(cluster, "default", "digits")
+    assert happened(before, after) == [f"pod {name} waits: {why}"]
+    assert happened(after, after) == []
+    shown = convoy("explain", "digits").out
+    assert f"{name}: {why}" in shown
+    assert any(line.split()[:1] == [name] and line.rstrip().endswith(why) for line in shown.splitlines())
+
+
+def test_the_newest_log_of_each_pod_is_named(cluster: LocalCluster, state_dir: Path) -> None:
+    logs = state_dir / "cluster" / "logs" / "default"
+    worker, master = "digits-edljob-worker-{}", "elasticjob-digits-dlrover-master-0"
+    now = time.time() + 10
+    ages = {
+        (worker.format(10), "a"): 0, (worker.format(2), "old"): 5, (worker.format(2), "new"): 1, (master, "m"): 0,
+        (worker.format(3), "earlier-job"): 1000, ("digits-two-edljob-worker-0", "other-job"): 0,
+    }  # fmt: skip
+    for (pod, uid), seconds in ages.items():
+        (logs / pod).mkdir(parents=True, exist_ok=True)
+        (logs / pod / f"{uid}.log").touch()
+        os.utime(logs / pod / f"{uid}.log", (now - seconds, now - seconds))
+    expected = [logs / worker.format(2) / "new.log", logs / worker.format(10) / "a.log", logs / master / "m.log"]
+    found = printed.files(Snapshot.take(cluster, "default", "digits").job)
+    assert found == expected
+    lines = [line.strip() for line in convoy("explain", "digits").out.splitlines()]
+    assert lines[-3:] == [str(log) for log in expected]
 
 
 def test_jobs_as_json(cluster: LocalCluster) -> None:

@@ -24,6 +24,7 @@ from support.command import convoy
 from support.manifests import job
 
 LONG = "a-job-whose-name-is-as-long-as-names-of-jobs-may-become-in-teams"[:50]
+LOG = Path("/a/state/directory/cluster/logs/default") / LONG / "0b7c.log"
 SAID = "[rank1]: IndexError at [/x] :smile: [bold]x"
 
 
@@ -64,7 +65,9 @@ def test_so_is_what_pods_and_the_brain_say() -> None:
     ended = pod("digits-edljob-worker-0", phase="Failed", reason=SAID)
     shown = io.StringIO()
     screen = explain.screen(shown)
-    screen.print(explanation(ElasticJob.from_manifest(failed("digits", "", "")), [], [ended], told, now), crop=False)
+    screen.print(
+        explanation(ElasticJob.from_manifest(failed("digits", "", "")), [], [ended], told, [], now), crop=False
+    )
     assert shown.getvalue().count(SAID) == 3
 
 
@@ -78,9 +81,12 @@ def test_a_pods_name_is_whole_on_a_narrow_terminal() -> None:
     name = f"{LONG}-edljob-worker-0"
     ended = pod(name, phase="Failed", reason="because of this and that and many another thing")
     shown = io.StringIO()
-    told = explanation(ElasticJob.from_manifest(failed("digits", "", "")), [], [ended], Told(), datetime.now(UTC))
+    told = explanation(
+        ElasticJob.from_manifest(failed("digits", "", "")), [], [ended], Told(), [LOG], datetime.now(UTC)
+    )
     Console(file=shown, width=60, markup=False).print(told, crop=False)
     assert any(line.split()[:1] == [name] for line in shown.getvalue().splitlines())
+    assert f" {LOG}\n" in shown.getvalue()
 
 
 def test_the_latest_comes_first() -> None:

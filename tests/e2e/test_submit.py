@@ -22,6 +22,8 @@ def test_a_job_to_its_end(here: Machine, tmp_path: Path) -> None:
     assert done.status == 0, done
     assert "job is Running" in done.out
     assert "job is Succeeded" in done.out
+    [log] = [Path(line.strip()) for line in done.out.splitlines() if "digits-edljob-worker-0/" in line]
+    assert log.is_file()
     assert here.operator_pid() is not None
     assert here.brain_pid() is not None
     steps = [record.step for record in here.records("digits")]
@@ -50,6 +52,8 @@ def test_a_script_that_fails_shows_its_error(here: Machine, tmp_path: Path) -> N
     assert done.status == 1, done
     assert "default/failing failed" in done.err
     assert "ValueError: no such batch" in done.err
+    log = next(Path(line.strip()) for line in done.err.splitlines() if line.endswith(".log"))
+    assert "about to fail" in log.read_text()
 
 
 def test_detached_then_deleted(here: Machine, tmp_path: Path) -> None:

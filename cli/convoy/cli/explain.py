@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from convoy.cli import database, local, told
+from convoy.cli import database, local, printed, told
 from convoy.cli.jobs import age
 from convoy.cli.screen import counted, screen
 from convoy.core.api import names
@@ -46,6 +47,7 @@ def run(name: str, *, namespace: str) -> None:
             [plan for plan in plans if plan.spec.owner_job == name],
             [Pod.from_manifest(item) for item in pods],
             told.read(job.metadata.uid, database.for_readers(cluster)),
+            printed.files(job),
             datetime.now(UTC),
         ),
         crop=False,
@@ -68,29 +70,35 @@ def elsewhere(namespace: str, name: str, jobs: list[tuple[str, str]]) -> str:
 
 
 def explanation(
-    job: ElasticJob, plans: list[ScalePlan], pods: list[Pod], known: told.Told, now: datetime
+    job: ElasticJob, plans: list[ScalePlan], pods: list[Pod], known: told.Told, logs: list[Path], now: datetime
 ) -> RenderableType:
     """Return everything that is known about how a job came to be as it is."""
     return Group(
-        *_head(job, now),
+        *_head(job, pods, now),
         *_section("Conditions", _conditions(job.status.conditions, now) if job.status.conditions else None),
         *_section("Plans, first to last", _plans(plans, known.realized, now) if plans else None),
         *_section("The Brain's last answer", _answer(known, now)),
         *_section("What happened last", _events(known, now) if known.events else None),
         *_section("Pods", _pods(pods) if pods else None),
+        *_section("What its pods printed", _logs(logs) if logs else None),
     )
 
 
-def _head(job: ElasticJob, now: datetime) -> Iterable[RenderableType]:
+def _head(job: ElasticJob, pods: list[Pod], now: datetime) -> Iterable[RenderableType]:
     training, status = job.status.training, job.status
     yield Text(f"{job.metadata.namespace}/{job.metadata.name}", style="bold")
     worker = job.spec.replica_specs[names.WORKER]
     most = worker.range().most
     rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column(overflow="fold")
     created = age(job.metadata.creation_timestamp, now)
     rows.add_row("phase", f"{status.phase or 'Created'} (submitted {created} ago)")
     if training.reason or training.message:
         rows.add_row("because", ": ".join(part for part in (training.reason, training.message) if part))
+    for pod in pods:
+        if pod.alive and pod.unplaced:
+            rows.add_row("waits", f"{pod.name}: {pod.unplaced}")
     rows.add_row(
         "sized by",
         {"manual": "you", "single-job": "you (single-job keeps its size)", "cluster": "the Brain"}[job.spec.mode],
@@ -103,7 +111,6 @@ def _head(job: ElasticJob, now: datetime) -> Iterable[RenderableType]:
     restarts, replaced = counted(training.restarts or 0, "restart"), counted(training.relaunches or 0, "node")
     rows.add_row("faults", f"{restarts} in place, {replaced} replaced")
     rows.add_row("master", f"{status.master.pod or '-'} (epoch {status.master.epoch})")
-    rows.add_row("printed", f"{local.logs(job.metadata.namespace)}/<pod>/")
     yield rows
 
 
@@ -196,5 +203,9 @@ def _pods(pods: list[Pod]) -> Table:
     for pod in sorted(pods, key=lambda one: (one.role, one.id)):
         phase = "Ending" if pod.deleting and not pod.phase.is_over else str(pod.phase)
         exit_code = "-" if pod.exit_code is None else str(pod.exit_code)
-        shown.add_row(pod.name, pod.role, str(pod.rank), phase, exit_code, pod.reason or pod.message)
+        shown.add_row(pod.name, pod.role, str(pod.rank), phase, exit_code, pod.reason or pod.message or pod.unplaced)
     return shown
+
+
+def _logs(logs: list[Path]) -> Group:
+    return Group(*(Text(f" {log}", no_wrap=True, overflow="ignore") for log in logs))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rich.text import Text
 
-from convoy.cli import local
+from convoy.cli import local, printed
 from convoy.cli.explain import change
 from convoy.cli.screen import counted, screen
 from convoy.core.api import names
@@ -65,6 +66,8 @@ def happened(before: Snapshot | None, after: Snapshot) -> list[str]:
             lines.append(f"plan {name} {plan.status.phase}")
     for name, pod in after.pods.items():
         earlier = before.pods.get(name) if before else None
+        if pod.alive and pod.unplaced and (earlier is None or not earlier.unplaced):
+            lines.append(f"pod {name} waits: {pod.unplaced}")
         if pod.phase is PodPhase.FAILED and (earlier is None or earlier.phase is not PodPhase.FAILED):
             code = "" if pod.exit_code is None else f" with exit code {pod.exit_code}"
             lines.append(f"pod {name} ended{code} {pod.reason}".rstrip())
@@ -118,12 +121,14 @@ def follow(cluster: Cluster, namespace: str, name: str, uid: str, operator: loca
                 break
             before = now
             time.sleep(_PERIOD)
+    logs = printed.files(now.job)
     if phase is Phase.FAILED:
-        raise JobFailed(failure(now))
+        raise JobFailed(failure(now, logs))
+    console.print(printed.listed(logs), soft_wrap=True)
 
 
-def failure(end: Snapshot) -> str:
-    """Return why a job failed, in its master's words, and where to read on."""
+def failure(end: Snapshot, logs: list[Path]) -> str:
+    """Return why a job failed, in its master's words, and where to read on: what explains it, its pods' logs."""
     training = end.job.status.training
     namespace, name = end.job.key()
     why = ": ".join(part for part in (training.reason, training.message) if part)
@@ -131,11 +136,9 @@ def failure(end: Snapshot) -> str:
         failed = [one for one in end.job.status.conditions if one.type == "Failed" and one.status == "True"]
         why = "; ".join(f"{one.reason}: {one.message}" for one in failed)
     option = "" if namespace == "default" else f" --namespace {namespace}"
-    failed_pods = sorted(pod.name for pod in end.pods.values() if pod.phase is PodPhase.FAILED)
-    printed = local.logs(namespace) / (failed_pods[-1] if failed_pods else f"{name}-edljob-*")
     return (
         f"{namespace}/{name} failed: {why or 'no reason was given'}\n"
-        f"`convoy explain {name}{option}` says how it came to it; what its pods printed: {printed}"
+        f"`convoy explain {name}{option}` says how it came to it; {printed.listed(logs)}"
     )
 
 

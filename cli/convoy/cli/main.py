@@ -119,6 +119,9 @@ def submit(
     trains. Ctrl-C stops the waiting, not the job. Paths in the job's command are taken from the manifest's folder.
     The Brain keeps its history in CONVOY_DATABASE_URL, which is remembered, else in the state directory.
 
+    What each pod prints, its training included, goes to a file: $CONVOY_STATE_DIR/cluster/logs/NAMESPACE/POD/UID.log.
+    The files are named at the end, and by `convoy explain` meanwhile.
+
     \b
     Examples:
       convoy submit examples/digits-allreduce.yaml --local

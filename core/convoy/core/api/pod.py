@@ -27,7 +27,10 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What a decision needs to know of a pod. ``exit_code`` is 128 + signal where a signal ended it."""
+    """What a decision needs to know of a pod.
+
+    ``exit_code`` is 128 + signal where a signal ended it; ``unplaced`` says why no node has taken it yet.
+    """
 
     name: str
     namespace: str
@@ -43,6 +46,7 @@ class Pod:
     reason: str = ""
     message: str = ""
     node: str = ""
+    unplaced: str = ""
 
     @property
     def alive(self) -> bool:
@@ -71,6 +75,7 @@ class Pod:
             reason=terminated.get("reason") or status.get("reason") or "",
             message=terminated.get("message") or status.get("message") or "",
             node=(manifest.get("spec") or {}).get("nodeName") or "",
+            unplaced=_unplaced(status),
         )
 
 
@@ -82,6 +87,12 @@ def _state(status: dict[str, Any], state: str) -> dict[str, Any]:
 
 def _terminated(status: dict[str, Any]) -> dict[str, Any]:
     return _state(status, "terminated")
+
+
+def _unplaced(status: dict[str, Any]) -> str:
+    conditions = [one for one in status.get("conditions") or [] if one]
+    why = (one for one in conditions if one.get("type") == "PodScheduled" and one.get("status") == "False")
+    return next((one.get("message") or one.get("reason") or "" for one in why), "")
 
 
 def _phase(text: Any) -> PodPhase:
