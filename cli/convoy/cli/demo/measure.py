@@ -21,9 +21,24 @@ def measure_sizes(run: Scenario) -> None:
     _end_brain(run)
     worker = run.example["spec"]["replicaSpecs"]["worker"]
     capacity = Capacity.from_nodes(run.stage.cluster.list(Kind.NODE).items)
-    most = min(worker["maxReplicas"], int(capacity.total.cores) if capacity else 1)
+    cores = int(capacity.total.cores) if capacity else 1
+    most = min(worker["maxReplicas"], cores)
+    run.story.unmeasured = too_large(worker["maxReplicas"], cores)
+    run.stage.say(
+        f"sizes 1 to {most} are measured, each by a job of its own that the demo ends early in the same way"
+        + (f"; {run.story.unmeasured}" if run.story.unmeasured else "")
+    )
     for size in range(1, most + 1):
         _measure(run, size)
+
+
+def too_large(largest: int, cores: int) -> str:
+    """Return which sizes up to the largest aren't measured and why, empty where all are. A worker takes a core."""
+    *most, last = [str(size) for size in range(cores + 1, largest + 1)] or [""]
+    if not last:
+        return ""
+    sizes = f"{', '.join(most)} and {last} don't" if most else f"{last} doesn't"
+    return f"{sizes} fit {counted(cores, 'core')}"
 
 
 def _measure(run: Scenario, size: int) -> None:

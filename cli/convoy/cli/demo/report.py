@@ -103,6 +103,8 @@ def write_report(directory: Path, story: Story, verdicts: list[Verdict], console
     """Print the table of the plans and recoveries, and write ``report.html``; return its path."""
     found = Measurements(directory, story)
     console.print(_terminal_table(found))
+    if story.unmeasured:
+        console.print(f"measured are the sizes that the machine has cores for: {story.unmeasured}", soft_wrap=True)
     path = directory / "report.html"
     path.write_text(_page(found, verdicts), encoding="utf-8")
     return path
@@ -143,6 +145,7 @@ def _page(found: Measurements, verdicts: list[Verdict]) -> str:
     ]
     begun = datetime.fromtimestamp(found.story.submitted, UTC).strftime("%Y-%m-%d %H:%M UTC")
     lead = f"One job, submitted {begun} at the wrong size, resized by the Brain, hit by faults. All of it measured."
+    lead += " The demo ended it early, by its finish file."
     return page("Convoy's demo", lead, rows)
 
 
@@ -157,6 +160,9 @@ def _curve(found: Measurements) -> list[Section]:
     own = chosen["observations"]
     learned = f"learned from {counted(chosen['history_jobs'], 'job')} of history and {counted(own, 'observation')}"
     text = f"{chosen['decision']}, {chosen['reason']}: {chosen['message']}; {learned}."
+    if found.story.measured:
+        text += " Later other jobs were measured at the sizes that the machine has cores for, unseen by the Brain"
+        text += f": {found.story.unmeasured}." if found.story.unmeasured else "."
     return [Section("What the Brain expected", text, figure(svg))]
 
 

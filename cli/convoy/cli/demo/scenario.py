@@ -53,6 +53,7 @@ class Story:
     events: list[dict[str, Any]] = field(default_factory=list)
     faults: list[dict[str, Any]] = field(default_factory=list)
     measured: list[dict[str, Any]] = field(default_factory=list)
+    unmeasured: str = ""  # why no larger size was measured; empty where all were
 
     def note(self, label: str, kind: str, moment: float | None = None) -> None:
         """Note an event."""
@@ -154,6 +155,7 @@ class Scenario:
 
     def finish(self) -> None:
         """Let the job come to its end."""
+        self.stage.say(f"the demo ends {self.name} early: by its finish file, {self.steps.parent / 'finish'}")
         self.end(self.name, self.steps)
         self.story.note("Succeeded", "state")
         self.stage.say((self.name, "bold"), f" is {self.job().status.phase}")
