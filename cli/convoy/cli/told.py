@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 
 from convoy.core.api.errors import ConvoyError, NotFound
 
+NOTICES = ("NodeCheckSkipped", "FlagLeftOut", "NothingMeasured")
+"""Reasons of what holds for the whole job: told once, however long ago it was and however many nodes said it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -40,6 +43,8 @@ class Told:
 def read(uid: str, database_url: str | None, *, events: int = 12) -> Told:
     """Read it from the Brain's database; one that isn't there, or knows no such job, tells nothing.
 
+    ``events``: how many of the last events, beside what holds for the whole job (NOTICES).
+
     ``database_url``: None: as the settings say.
     """
     try:
@@ -56,7 +61,8 @@ def read(uid: str, database_url: str | None, *, events: int = 12) -> Told:
             job = queries.find_job(engine, uid)
             last = queries.recommendations(engine, job, limit=1)
             plans = queries.plans(engine, job)
-            happened = queries.events(engine, job, limit=events)
+            noticed = {(one.reason, one.message): one for one in queries.events(engine, job, reasons=NOTICES)}
+            happened = [*noticed.values(), *queries.events(engine, job, limit=events, without=NOTICES)]
         finally:
             engine.dispose()
     except NotFound:
@@ -66,7 +72,10 @@ def read(uid: str, database_url: str | None, *, events: int = 12) -> Told:
     return Told(
         answer=next((Answer(_utc(one.made_at), one.decision, one.reason, one.message) for one in last), None),
         realized={plan.name: plan.realized for plan in plans if plan.realized},
-        events=tuple(Happened(_utc(one.happened_at), one.reason, one.message) for one in happened),
+        events=tuple(
+            Happened(_utc(one.happened_at), one.reason, one.message)
+            for one in sorted(happened, key=lambda one: one.happened_at)
+        ),
     )
 
 

@@ -87,8 +87,15 @@ def changes_since(engine: Engine, job_uid: str, since: datetime) -> int:
         return connection.execute(query).scalar_one()
 
 
-def events(engine: Engine, job: Job, *, limit: int = 10_000) -> list[JobEvent]:
-    """Return what happened to the job in the order of time, at most the last ``limit``."""
-    query = sa.select(JobEvent).where(JobEvent.job_id == job.id)
+def events(
+    engine: Engine, job: Job, *, limit: int = 10_000, reasons: tuple[str, ...] = (), without: tuple[str, ...] = ()
+) -> list[JobEvent]:
+    """Return what happened to the job in the order of time, at most the last ``limit``.
+
+    ``reasons``: of these only, if any; ``without``: of any but these.
+    """
+    query = sa.select(JobEvent).where(JobEvent.job_id == job.id, JobEvent.reason.not_in(without))
+    if reasons:
+        query = query.where(JobEvent.reason.in_(reasons))
     latest = query.order_by(JobEvent.happened_at.desc(), JobEvent.id.desc()).limit(limit)
     return list(reversed(_rows(engine, JobEvent, latest)))
