@@ -216,7 +216,7 @@ class Agent:
         if self._spawner.losses > self._losses:
             self._losses = self._spawner.losses
             log.warning("the fork server was lost and started again", losses=self._losses)
-            self._note("ForkServerLost", f"lost {self._losses} times; it was started again")
+            self._note("ForkServerLost", f"it was started again; losses so far: {self._losses}")
         self._events.put_nowait(decide.GroupEnded(number, outcome))
 
     async def _yield(self, number: int) -> None:
