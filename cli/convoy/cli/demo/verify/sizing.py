@@ -8,6 +8,7 @@ from typing import Any
 from convoy.cli.demo.verify.evidence import Evidence, Row, moment
 from convoy.cli.demo.verify.steps import Round, Trace
 from convoy.cli.demo.verify.verdict import Finding, Unfounded
+from convoy.cli.screen import counted
 
 WARM_UP = 2.0
 """Seconds after a round's first step that no speed is taken from."""
@@ -69,7 +70,7 @@ def load_arrived(evidence: Evidence) -> Finding:
     real = [row for row in evidence.loads if row["cpu_cores"] > 0 and row["memory_bytes"] > 1 << 20]
     absent = trained - {row["node"] for row in real}
     measured = all(row["origin"] != "imported" for row in real)
-    facts = f"{len(real)} samples of {len(trained)} nodes" + (
+    facts = f"{counted(len(real), 'sample')} of {counted(len(trained), 'node')}" + (
         f"; none of {', '.join(sorted(absent))}" if absent else ""
     )
     return Finding(bool(trained) and not absent and measured, facts, f"{evidence.store}: node_load")
@@ -122,7 +123,7 @@ def carried_out(evidence: Evidence) -> Finding:
     phase = (found.plan.get("status") or {}).get("phase")
     holds = phase == "Succeeded" and found.after.world == found.advice["workers"]
     facts = (
-        f"{found.plan['metadata']['name']} {phase}; {found.before.world} processes in round {found.before.number}, "
+        f"{found.plan['metadata']['name']} {phase}; {counted(found.before.world, 'worker')} in round {found.before.number}, "
         f"{found.after.world} in round {found.after.number}, {found.advice['workers']} recommended"
     )
     return Finding(holds, facts, f"{evidence.objects}; {evidence.trace.directory}")

@@ -134,7 +134,7 @@ def restarts_add_up(evidence: Evidence) -> Finding:
     counted = (training.get("restarts") or 0, training.get("relaunches") or 0)
     kills = [kill.what for kill in evidence.kills]
     wanted = (kills.count("worker"), kills.count("node"))
-    facts = f"{counted[0]} restarts, {wanted[0]} killed workers; {counted[1]} relaunches, {wanted[1]} killed nodes"
+    facts = f"restarts {counted[0]}, killed workers {wanted[0]}; relaunches {counted[1]}, killed nodes {wanted[1]}"
     return Finding(counted == wanted, facts, str(evidence.objects))
 
 
