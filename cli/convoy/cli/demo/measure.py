@@ -25,7 +25,8 @@ def measure_sizes(run: Scenario) -> None:
     most = min(worker["maxReplicas"], cores)
     run.story.unmeasured = too_large(worker["maxReplicas"], cores)
     run.stage.say(
-        f"{'size 1 is' if most == 1 else f'sizes 1 to {most} are'} measured, each by a job of its own that the demo ends early in the same way"
+        f"{'size 1 is' if most == 1 else f'sizes 1 to {most} are'} measured, "
+        "each by a job of its own that the demo ends early in the same way"
         + (f"; {run.story.unmeasured}" if run.story.unmeasured else "")
     )
     for size in range(1, most + 1):

@@ -123,8 +123,8 @@ def carried_out(evidence: Evidence) -> Finding:
     phase = (found.plan.get("status") or {}).get("phase")
     holds = phase == "Succeeded" and found.after.world == found.advice["workers"]
     facts = (
-        f"{found.plan['metadata']['name']} {phase}; {counted(found.before.world, 'worker')} in round {found.before.number}, "
-        f"{found.after.world} in round {found.after.number}, {found.advice['workers']} recommended"
+        f"{found.plan['metadata']['name']} {phase}; {counted(found.before.world, 'worker')} "
+        f"in round {found.before.number}, {found.after.world} in round {found.after.number}, {found.advice['workers']} recommended"
     )
     return Finding(holds, facts, f"{evidence.objects}; {evidence.trace.directory}")
 
