@@ -124,7 +124,8 @@ def carried_out(evidence: Evidence) -> Finding:
     holds = phase == "Succeeded" and found.after.world == found.advice["workers"]
     facts = (
         f"{found.plan['metadata']['name']} {phase}; {counted(found.before.world, 'worker')} "
-        f"in round {found.before.number}, {found.after.world} in round {found.after.number}, {found.advice['workers']} recommended"
+        f"in round {found.before.number}, {found.after.world} in round {found.after.number}, "
+        f"{found.advice['workers']} recommended"
     )
     return Finding(holds, facts, f"{evidence.objects}; {evidence.trace.directory}")
 
