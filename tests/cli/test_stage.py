@@ -14,6 +14,7 @@ from rich.console import Console
 from convoy.cli.demo.stage import Stage
 from convoy.core.api.errors import DeadlineMissed, InvalidInput, Unusable
 from convoy.core.process.lock import ProcessLock
+from support.demo_processes import processes_of
 from support.waiting import until
 
 
@@ -21,19 +22,6 @@ from support.waiting import until
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage names its state directory to all that it starts; undo that after the test."""
     monkeypatch.setenv("CONVOY_STATE_DIR", os.environ["CONVOY_STATE_DIR"])
-
-
-def processes_of(directory: Path) -> list[int]:
-    """Return the processes that work on a stage's folder, by their environment."""
-    mark, found = os.fsencode(directory / "state"), []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if mark in Path(entry.path, "environ").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
 
 
 def test_it_starts_an_operator_and_a_brain_and_ends_them(tmp_path: Path) -> None:

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
 import pytest
 
 from support.command import convoy, start
+from support.demo_processes import processes_of
 from support.waiting import until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
-
-
-def processes_of(directory: Path) -> list[int]:
-    """Return the processes that work on a demo's folder, by their environment."""
-    mark, found = os.fsencode(directory / "state"), []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if mark in Path(entry.path, "environ").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
 
 
 def test_the_quick_form(tmp_path: Path) -> None:
