@@ -139,7 +139,12 @@ def test_a_job_grows_at_a_step_boundary_and_survives_a_killed_worker(tmp_path: P
                 assert not failed.workers.failure.peer_lost
                 await master.direct(directive.ABORT, 2, 0)
                 await master.complete(3, 0, 1)
-                await master.until(lambda: any(one["round"] == 3 for one in logged(job_dir)), "steps of round 3")
+                await master.until(
+                    lambda: any(
+                        one["round"] == 3 and one["rank"] == 0 and "event" not in one for one in logged(job_dir)
+                    ),
+                    "steps of round 3",
+                )
                 (job_dir / "enough").write_text("")
                 await master.direct(directive.STOP, 3, 0, 1)
                 assert [await asyncio.wait_for(one.wait(), 20) for one in agents] == [0, 0]
