@@ -106,6 +106,7 @@ def test_without_an_agent_a_worker_speaks_to_nobody(tmp_path: Path) -> None:
         link = Link(path, 0)
         link.tell("step", step=1)
         link.listen()
+        assert link.yield_round == 0
 
 
 @given(st.lists(st.text()), st.integers(1, 7))
