@@ -8,13 +8,14 @@ with the status of the first worker that failed, 128 + its signal where it was k
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
+from convoy.cli.brain import app as brain
+from convoy.cli.options import Context, Kubeconfig, Namespace, StateDir, enter
 from convoy.core.api.errors import ConvoyError
 
 app = typer.Typer(
@@ -26,25 +27,7 @@ app = typer.Typer(
     help="Train elastically: jobs sized by what their history teaches, which outlive the loss of any part.",
     epilog="Exit status: 0 done, 1 it failed, 2 refused. State: $CONVOY_STATE_DIR, else ~/.local/state/convoy.",
 )
-brain = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="The Brain: serve it, ask it, bring its database up to date."
-)
 app.add_typer(brain, name="brain")
-
-StateDir = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the local cluster [env: CONVOY_STATE_DIR; default: ~/.local/state/convoy]."),
-]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the job.")]
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        help="The Brain's database, as SQLAlchemy writes it [env: CONVOY_DATABASE_URL; default: SQLite in the state "
-        "directory]."
-    ),
-]
-Context = Annotated[str | None, typer.Option(hidden=True)]
-Kubeconfig = Annotated[Path | None, typer.Option(hidden=True)]
 
 
 def _version(asked: bool) -> None:
@@ -142,7 +125,7 @@ def submit(
 
     Exit status: 0 Succeeded, 1 Failed, 2 refused (nothing was started), 130 after Ctrl-C (the job goes on).
     """
-    _enter(state_dir, context, kubeconfig)
+    enter(state_dir, context, kubeconfig)
     from convoy.cli.submit import run
 
     raise typer.Exit(run(file, here=local, detach=detach, namespace=namespace))
@@ -167,7 +150,7 @@ def jobs(
 
     Exit status: 0, also where there are none.
     """
-    _enter(state_dir, context, kubeconfig)
+    enter(state_dir, context, kubeconfig)
     from convoy.cli.jobs import run
 
     run(namespace=namespace, as_json=as_json)
@@ -190,7 +173,7 @@ def explain(
 
     Exit status: 0 explained, 1 there is no such job.
     """
-    _enter(state_dir, context, kubeconfig)
+    enter(state_dir, context, kubeconfig)
     from convoy.cli.explain import run
 
     run(job, namespace=namespace)
@@ -212,7 +195,7 @@ def delete(
 
     Exit status: 0 deleted and its processes ended, 1 there is no such job, or they didn't end in time.
     """
-    _enter(state_dir, context, kubeconfig)
+    enter(state_dir, context, kubeconfig)
     from convoy.cli.delete import run
 
     run(job, namespace=namespace)
@@ -245,7 +228,7 @@ def operator(
 
     Exit status: 0 after SIGTERM, 2 where another one runs or the state directory can't be used.
     """
-    _enter(state_dir)
+    enter(state_dir)
     from convoy.cli.local import run_operator
 
     run_operator(exit_when_idle=exit_when_idle, exit_with=exit_with)
@@ -269,106 +252,11 @@ def master(
     Exit status: 0 the job is over or SIGTERM came, 1 it broke, 2 the port is in use or the state can't be used, 3 a
     newer master holds the job.
     """
-    _enter(state_dir)
+    enter(state_dir)
     from convoy.master import process
     from convoy.master.settings import MasterSettings
 
     process.run(MasterSettings.load(job=job, namespace=namespace, port=port))
-
-
-@brain.command("serve")
-def brain_serve(
-    database_url: DatabaseUrl = None,
-    port: Annotated[int | None, typer.Option(help="Where masters call [env: CONVOY_BRAIN_PORT].")] = None,
-    state_dir: StateDir = None,
-) -> None:
-    """Run the Brain in the foreground: it keeps what masters report and answers what a job should become.
-
-    \b
-    Examples:
-      convoy brain serve
-      convoy brain serve --database-url mysql://USER:PASSWORD@HOST:3306/DATABASE --port 50001
-
-    Exit status: 0 after SIGTERM, 2 where the port is in use or the database can't be used.
-    """
-    _enter(state_dir)
-    from convoy.brain.serve import process
-    from convoy.brain.settings import BrainSettings
-
-    process.run(BrainSettings.load(database_url=database_url, brain_port=port))
-
-
-@brain.command("recommend")
-def brain_recommend(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's name or uid.", show_default=False)],
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Where several jobs have the name.", show_default=False)
-    ] = None,
-    max_workers: Annotated[
-        int | None, typer.Option(min=1, help="Most workers, instead of the job's limit.", show_default=False)
-    ] = None,
-    horizon_seconds: Annotated[
-        float | None, typer.Option(min=1.0, help="A change must be paid back within it.", show_default=False)
-    ] = None,
-    database_url: DatabaseUrl = None,
-    state_dir: StateDir = None,
-) -> None:
-    """Say what JOB should become, from the store alone. Nothing is changed, and no Brain needs to run.
-
-    Shows the decision with its reason, and every size that was weighed: predicted speed with its intervals, price.
-
-    \b
-    Examples:
-      convoy brain recommend digits-allreduce
-      convoy brain recommend digits-allreduce --max-workers 8
-
-    Exit status: 0 answered ("undefined" is an answer), 1 there is no such job, 2 the database can't be used.
-    """
-    _enter(state_dir)
-    from convoy.cli.recommend import run
-
-    run(
-        job,
-        database_url=database_url,
-        namespace=namespace,
-        max_workers=max_workers,
-        horizon_seconds=horizon_seconds,
-    )
-
-
-@brain.command("migrate")
-def brain_migrate(database_url: DatabaseUrl = None, state_dir: StateDir = None) -> None:
-    """Bring the Brain's database to this version's tables. Changes nothing where it is there already.
-
-    \b
-    Example:
-      convoy brain migrate --database-url sqlite:////srv/convoy/brain.db
-
-    Exit status: 0 it is there, 2 the database can't be used.
-    """
-    _enter(state_dir)
-    from convoy.brain.settings import BrainSettings
-    from convoy.brain.store.engine import shown
-    from convoy.brain.store.migrate import migrate
-
-    url = BrainSettings.load(database_url=database_url).database()
-    done = migrate(url)
-    before = "nothing" if done.before is None else f"revision {done.before}"
-    typer.echo(f"database {shown(url)}: {before} before, revision {done.after} now")
-
-
-def _enter(state_dir: Path | None, context: str | None = None, kubeconfig: Path | None = None) -> None:
-    """Settle on the cluster: this machine's, in that folder, for the command and all that it starts."""
-    if state_dir is not None:
-        os.environ["CONVOY_STATE_DIR"] = str(state_dir.expanduser().absolute())
-    given = f"--context {context}" if context else f"--kubeconfig {kubeconfig}" if kubeconfig else None
-    if given:
-        from convoy.core.api.errors import Unusable
-
-        raise Unusable(
-            f"{given}: this version of Convoy has no Kubernetes adapter; leave it out to use this machine",
-            reason="NoKubernetesAdapter",
-        )
 
 
 def _launch(arguments: list[str]) -> NoReturn:
