@@ -1,7 +1,8 @@
 """The cluster port: the few verbs with which Convoy reads and changes a cluster.
 
-One adapter is there: one machine (``convoy.core.cluster.local``). The Kubernetes API is to follow, so what is said
-here is what it will do too; one conformance suite (``tests/core/cluster``) holds every adapter to it:
+``ClusterReader`` is its reading half, ``Cluster`` all of it. Two adapters are there: one machine is a ``Cluster``
+(``convoy.core.cluster.local``), the Kubernetes API a ``ClusterReader`` (``convoy.core.cluster.kubernetes``); its
+writing half is to follow. One conformance suite (``tests/core/cluster``) holds every adapter to what is said here:
 
 - ``resourceVersion`` grows with each change of any object. A write that carries one is refused with Conflict if the
   object changed since.
@@ -10,18 +11,21 @@ here is what it will do too; one conformance suite (``tests/core/cluster``) hold
 - ``status`` is written by ``apply_status`` alone and never by ``apply``.
 - ``delete`` of a pod first sets deletionTimestamp and asks its processes to end; the object goes when they have, or
   when the grace period is over. Objects whose controlling owner is gone are deleted too.
-- ``watch`` yields changes in order from just after ``since``, and returns when ``timeout`` seconds passed.
+- ``watch`` yields changes in order from just after ``since``, and returns when ``timeout`` seconds passed, or earlier
+  when the adapter was closed or the server hung up.
 
-All methods may block and may be called from several threads.
+All methods may block and may be called from several threads. ``convoy.core.cluster.follow`` makes of list and watch
+what most readers want: a kind's changes through whatever happens to the cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol
 
+from convoy.core.api import names
 from convoy.core.api.meta import Manifest
 
 
@@ -34,6 +38,13 @@ class Kind(StrEnum):
     SERVICE = "Service"
     SECRET = "Secret"
     NODE = "Node"
+    EVENT = "Event"
+    """core/v1; read, never written. One machine has none."""
+
+
+def api_version(kind: Kind) -> str:
+    """Return the ``apiVersion`` of a kind's objects."""
+    return names.API_VERSION if kind in (Kind.ELASTIC_JOB, Kind.SCALE_PLAN) else "v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +63,8 @@ class Change:
     object: Manifest
 
 
-class Cluster(Protocol):
-    """The port. Nodes have no namespace: pass ``""``."""
+class ClusterReader(Protocol):
+    """The port's reading half. Nodes have no namespace: pass ``""``."""
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
         """Return the object.
@@ -67,15 +78,35 @@ class Cluster(Protocol):
         """Return the objects of a namespace (None: all) that carry all of the labels."""
         ...
 
+    def pages(self, kind: Kind, namespace: str | None = None) -> Iterator[Listing]:
+        """Yield what ``list`` returns in parts, for who needn't hold all of it; each names the same version.
+
+        Raises:
+            Expired: the reader was slower than versions are kept: begin again.
+        """
+        ...
+
     def watch(
         self, kind: Kind, since: str, namespace: str | None = None, *, timeout: float = 30.0
-    ) -> Iterator[Change]:
-        """Yield changes after ``since`` until ``timeout`` seconds passed.
+    ) -> Generator[Change, None, str]:
+        """Yield changes after ``since`` until ``timeout`` seconds passed; return the version from which to go on.
 
         Raises:
             Expired: changes that old are no longer kept; list again.
         """
         ...
+
+    def logs(self, namespace: str, pod: str, *, tail: int | None = None) -> str:
+        """Return what the pod printed, or its last ``tail`` lines.
+
+        Raises:
+            NotFound: no such pod.
+        """
+        ...
+
+
+class Cluster(ClusterReader, Protocol):
+    """The whole port."""
 
     def create(self, manifest: Manifest, *, field_manager: str) -> Manifest:
         """Create the object and return it with uid, resourceVersion, generation and creationTimestamp.
@@ -115,13 +146,5 @@ class Cluster(Protocol):
 
         Raises:
             NotFound: it isn't there, or has another uid than the one given.
-        """
-        ...
-
-    def logs(self, namespace: str, pod: str, *, tail: int | None = None) -> str:
-        """Return what the pod printed, or its last ``tail`` lines.
-
-        Raises:
-            NotFound: no such pod.
         """
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -80,9 +80,13 @@ class LocalCluster:
         wanted = dict(labels or {})
         return Listing([one for one in manifests if objects.carries(one, wanted)], str(version))
 
+    def pages(self, kind: Kind, namespace: str | None = None) -> Iterator[Listing]:
+        """Yield all in one part: what one machine holds is little (see the port)."""
+        yield self.list(kind, namespace)
+
     def watch(
         self, kind: Kind, since: str, namespace: str | None = None, *, timeout: float = 30.0
-    ) -> Iterator[Change]:
+    ) -> Generator[Change, None, str]:
         """Yield changes, within 20 ms of another process's commit (see the port)."""
         if not since.isascii() or not since.isdigit():
             raise Expired(f"resourceVersion {since!r} is none of this cluster: list again")
@@ -93,15 +97,16 @@ class LocalCluster:
                 changes, cursor = self.store.changes(kind, cursor, namespace)
             except Unavailable:
                 if self.signal.closed:
-                    return
+                    break
                 raise
             for change, manifest in changes:
                 yield Change(change, manifest)
             left = until - time.monotonic()
             if left <= 0:
-                return
+                break
             if not changes:
                 self.signal.wait(seen, left)
+        return str(cursor)
 
     def logs(self, namespace: str, pod: str, *, tail: int | None = None) -> str:
         """Return what the pod printed; of a pod that is gone, what the last one of that name did (see the port)."""
