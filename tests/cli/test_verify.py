@@ -221,7 +221,7 @@ def test_history_that_isnt_marked_is_found(run: Path) -> None:
 
 
 def test_missing_load_is_found(run: Path) -> None:
-    edit_store(run, f"DELETE FROM node_load WHERE node = '{demo_run.worker(1)}'")
+    edit_store(run, f"DELETE FROM job_node_load WHERE node = '{demo_run.worker(1)}'")
     assert failing(run) == {"Node load reached the store"}
 
 

@@ -202,8 +202,8 @@ def _write_store(url: str, windows: list[dict[str, Any]], nodes: list[str]) -> N
             add("training_speed", job_id=1, ps=0, origin="measured", **window)
         for second in range(90):
             for rank, node in enumerate(nodes):
-                add("node_load", job_id=1, ended_at=START + second, node=node, seconds=1.0, role="worker", rank=rank,
-                    round=1, cpu_cores=0.9, memory_bytes=300 << 20, origin="measured")  # fmt: skip
+                add("job_node_load", job_id=1, ended_at=START + second, node=node, source="agent", seconds=1.0,
+                    role="worker", rank=rank, round=1, cpu_cores=0.9, memory_bytes=300 << 20)  # fmt: skip
         predicted = BATCH / DOUBLE
         add("recommendation", id="advice", job_id=1, made_at=START + 17.9, stage="RUNNING", decision="CHANGE",
             reason="FasterAtLarger", message="2 workers are faster", workers_before=1, workers=2, predicted=predicted,

@@ -13,6 +13,10 @@ from alembic import context, op
 
 from convoy.core.process.crashpoint import crash_point
 
+PAST, FUTURE = "p_past", "p_future"
+"""The outermost partitions: for what is older than the first day, and for what lies beyond the last."""
+FIRST_DAY = "2000-01-01"
+
 
 def create_table(name: str, *items: Any, **options: Any) -> None:
     """Create a table unless it is there."""
@@ -28,3 +32,63 @@ def create_index(name: str, table: str, columns: list[str], *, unique: bool = Fa
             return
     op.create_index(name, table, columns, unique=unique)
     crash_point("sql.after-step")
+
+
+def add_column(table: str, column: sa.Column[Any]) -> None:
+    """Add a column unless it is there."""
+    if not has_column(table, column.name):
+        op.add_column(table, column)
+    crash_point("sql.after-step")
+
+
+def execute(statement: str) -> None:
+    """Run a statement that changes nothing when it is run again."""
+    op.execute(statement)
+    crash_point("sql.after-step")
+
+
+def has_column(table: str, column: str) -> bool:
+    """Return whether a table is there and has the column; False where a script is only rendered."""
+    if context.is_offline_mode():
+        return False
+    inspector = sa.inspect(op.get_bind())
+    return inspector.has_table(table) and any(each["name"] == column for each in inspector.get_columns(table))
+
+
+def on_mysql() -> bool:
+    """Return whether this runs on MySQL or MariaDB, or is rendered for them."""
+    return bool(op.get_context().dialect.name == "mysql")
+
+
+def partition_by_day(table: str, column: str) -> None:
+    """On MySQL, cut a table into partitions by day; there are only the two outermost until days are added.
+
+    ``convoy.brain.store.partitions`` adds the days. SQLite has no partitions.
+    """
+    if not on_mysql() or _is_partitioned(table):
+        return
+    op.execute(
+        f"ALTER TABLE {table} PARTITION BY RANGE COLUMNS({column}) "
+        f"(PARTITION {PAST} VALUES LESS THAN ('{FIRST_DAY}'), PARTITION {FUTURE} VALUES LESS THAN (MAXVALUE))"
+    )
+    crash_point("sql.after-step")
+
+
+def create_view(name: str, mysql: str, sqlite: str | None = None) -> None:
+    """Create a view, or take the place of the one of that name; ``sqlite``: where its text differs."""
+    if on_mysql():
+        op.execute(f"CREATE OR REPLACE SQL SECURITY INVOKER VIEW {name} AS {mysql}")
+    else:
+        op.execute(f"DROP VIEW IF EXISTS {name}")
+        op.execute(f"CREATE VIEW {name} AS {sqlite or mysql}")
+    crash_point("sql.after-step")
+
+
+def _is_partitioned(table: str) -> bool:
+    if context.is_offline_mode():
+        return False
+    query = (
+        "SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() AND table_name = :table "
+        "AND partition_name IS NOT NULL"
+    )
+    return bool(op.get_bind().execute(sa.text(query), {"table": table}).scalar_one())

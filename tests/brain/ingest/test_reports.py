@@ -11,7 +11,7 @@ from convoy.brain.ingest.check import Checker
 from convoy.brain.ingest.reports import Ingest
 from convoy.brain.store import queries
 from convoy.brain.store.engine import reading
-from convoy.brain.store.tables import Job, JobEvent, JobFeature, NodeLoad, Reporter, ScalePlan, TrainingSpeed
+from convoy.brain.store.tables import Job, JobEvent, JobFeature, JobNodeLoad, Reporter, ScalePlan, TrainingSpeed
 from convoy.core.api.envelope import Envelope
 from convoy.core.api.errors import InvalidInput
 from convoy.core.api.v1 import brain_pb2, metrics_pb2
@@ -154,7 +154,7 @@ def test_bad_rows_are_refused_with_a_sentence_and_the_rest_is_stored(engine, ing
     for words in ("samples is -5", "samples is nan", "seconds is 0", "3600 s in the future", "workers is 0", "inf"):
         assert words in text
     assert steps(engine) == [1, 10]
-    assert [row.node for row in rows(engine, NodeLoad)] == ["digits-edljob-worker-0"]
+    assert [row.node for row in rows(engine, JobNodeLoad)] == ["digits-edljob-worker-0"]
     [event] = rows(engine, JobEvent)
     assert (event.reason, event.step, event.evidence) == ("NodeFailed", None, {"exit": "137"})
 

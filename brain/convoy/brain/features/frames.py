@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from convoy.brain.features.columns import COLUMNS, LABELS, NAMES
 from convoy.brain.store.engine import reading
-from convoy.brain.store.tables import HistoryObservation, Job, NodeLoad, Recommendation, TrainingSpeed
+from convoy.brain.store.tables import HistoryObservation, Job, JobNodeLoad, Recommendation, TrainingSpeed
 
 ENDED = ("Succeeded", "Failed")
 _ROUND = ["job_id", "round"]
@@ -135,7 +135,7 @@ def _loads(connection: Connection, jobs: sa.Select[Any]) -> pd.DataFrame:
         .group_by(t.job_id, t.round)
         .subquery()
     )
-    load = NodeLoad
+    load = JobNodeLoad
     query = (
         sa.select(
             load.job_id,

@@ -97,7 +97,7 @@ class Checker:
         }
 
     def load(self, load: metrics_pb2.NodeLoad) -> Row:
-        """Return a row of node_load, without the job."""
+        """Return a row of job_node_load, without the job."""
         return {
             "ended_at": self._moment("time", load.time),
             "node": _name("node", load.node, 253),

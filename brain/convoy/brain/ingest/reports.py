@@ -25,7 +25,7 @@ from convoy.brain.store import driver_errors, jobs
 from convoy.brain.store.engine import writing
 from convoy.brain.store.tables import (
     JobEvent,
-    NodeLoad,
+    JobNodeLoad,
     Recommendation,
     Reporter,
     ScalePlan,
@@ -164,7 +164,7 @@ def _store(connection: Connection, envelope: Envelope, rows: _Rows, now: datetim
     refused: list[str] = []
     for kind, table, new in (
         ("speed sample", TrainingSpeed, rows.speed),
-        ("node load", NodeLoad, rows.load),
+        ("node load", JobNodeLoad, rows.load),
         ("event", JobEvent, rows.events),
     ):
         refused += _insert(kind, [{"job_id": job, **row} for row in new], partial(insert_new, connection, table))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -12,8 +9,9 @@ from alembic import command
 from sqlalchemy.engine import Connection, Engine
 
 from convoy.brain.store.engine import check, open_engine, reading, shown, writing
+from convoy.brain.store.locks import exclusive
 from convoy.brain.store.tables import Base
-from convoy.core.api.errors import Unavailable, UnknownSchema, Unusable
+from convoy.core.api.errors import UnknownSchema, Unusable
 from convoy.sql.config import VERSION_TABLE, config, head, known
 
 _LOCK_SECONDS = 50
@@ -42,7 +40,8 @@ def migrate(url: str, *, check_seconds: float = 1.5) -> Migration:
     check(url, seconds=check_seconds)
     engine = open_engine(url)
     try:
-        with writing(engine) as connection, _lock(connection):
+        # On SQLite the transaction keeps others out; on MySQL, whose DDL commits, a lock does that outlasts it.
+        with exclusive(engine, "migrate", _LOCK_SECONDS), writing(engine) as connection:
             before = revision(connection)
             _refuse_foreign(connection, before)
             if before != head():
@@ -119,28 +118,3 @@ def _refuse_foreign(connection: Connection, before: str | None) -> None:
                 "name a database of Convoy's own with --database-url or CONVOY_DATABASE_URL",
                 reason="DatabaseForeign",
             )
-
-
-@contextmanager
-def _lock(connection: Connection) -> Iterator[None]:
-    """Keep other migrations out.
-
-    On SQLite the transaction that ``writing`` began does so; on MySQL, whose DDL commits, a lock that is the
-    connection's and ends with it.
-    """
-    if connection.dialect.name != "mysql":
-        yield
-        return
-    place = str(connection.engine.url.database)
-    name = "convoy.migrate." + hashlib.sha256(place.encode()).hexdigest()[:32]
-    got = connection.execute(sa.select(sa.func.get_lock(name, _LOCK_SECONDS))).scalar()
-    if got != 1:
-        raise Unavailable(
-            f"database {shown(connection.engine.url)}: another process has been migrating it for {_LOCK_SECONDS} s; "
-            "try again when it is done",
-            reason="DatabaseBusy",
-        )
-    try:
-        yield
-    finally:
-        connection.execute(sa.select(sa.func.release_lock(name)))

@@ -98,7 +98,8 @@ class Scenario:
         """Wait until node load and speed are in the Brain's store."""
 
         def arrived() -> tuple[int, int] | None:
-            counts = [len(watch.of_job(self.store, name, self.story.uid)) for name in ("node_load", "training_speed")]
+            series = ("job_node_load", "training_speed")
+            counts = [len(watch.of_job(self.store, name, self.story.uid)) for name in series]
             return (counts[0], counts[1]) if all(counts) else None
 
         self.stage.doing("node load and speed on their way to the Brain")

@@ -94,7 +94,7 @@ def read(directory: Path) -> Evidence:
         measured=[_measured(state, other, known) for other in jobs if other is not job],
         kills=kills,
         history=_rows(store, "SELECT * FROM history_observation"),
-        loads=_of_job(store, "node_load", uid),
+        loads=_of_job(store, "job_node_load", uid),
         speeds=_of_job(store, "training_speed", uid),
         recommendations=_of_job(store, "recommendation", uid),
         largest_size=_largest_size(job, _objects(objects, "Node")),

@@ -69,11 +69,11 @@ def load_arrived(evidence: Evidence) -> Finding:
     trained = {pod for pod, seconds in _trained(evidence.trace).items() if seconds >= 5.0}
     real = [row for row in evidence.loads if row["cpu_cores"] > 0 and row["memory_bytes"] > 1 << 20]
     absent = trained - {row["node"] for row in real}
-    measured = all(row["origin"] != "imported" for row in real)
+    measured = all(row["source"] == "agent" for row in real)
     facts = f"{counted(len(real), 'sample')} of {counted(len(trained), 'node')}" + (
         f"; none of {', '.join(sorted(absent))}" if absent else ""
     )
-    return Finding(bool(trained) and not absent and measured, facts, f"{evidence.store}: node_load")
+    return Finding(bool(trained) and not absent and measured, facts, f"{evidence.store}: job_node_load")
 
 
 def speed_arrived(evidence: Evidence) -> Finding:

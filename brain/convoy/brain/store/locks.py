@@ -1,0 +1,48 @@
+"""A lock in the database, so that of several processes on several machines one at a time does a thing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from convoy.brain.store import driver_errors
+from convoy.brain.store.engine import shown
+from convoy.core.api.errors import Unavailable
+
+
+@contextmanager
+def exclusive(engine: Engine, what: str, seconds: float) -> Iterator[None]:
+    """Keep others out who do the same with this database; the lock ends with its connection, a kill included.
+
+    On SQLite there is nothing to take: a writing transaction keeps all others out by itself.
+
+    Args:
+        engine: of the database.
+        what: is done, one word; part of the lock's name.
+        seconds: to wait for it.
+
+    Raises:
+        Unavailable: another process held it all the time, or the database can't be reached.
+    """
+    if engine.dialect.name != "mysql":
+        yield
+        return
+    place = hashlib.sha256(str(engine.url.database).encode()).hexdigest()[:32]
+    name = f"convoy.{what}.{place}"
+    with driver_errors.translated(engine.url), engine.connect() as connection:
+        if connection.execute(sa.select(sa.func.get_lock(name, seconds))).scalar() != 1:
+            raise Unavailable(
+                f"database {shown(engine.url)}: another process has held its {what!r} lock for {seconds:g} s; try "
+                "again when it is done",
+                reason="DatabaseBusy",
+            )
+        connection.commit()  # the lock is the connection's: no transaction is kept open meanwhile
+        try:
+            yield
+        finally:
+            if not connection.invalidated:
+                connection.execute(sa.select(sa.func.release_lock(name)))

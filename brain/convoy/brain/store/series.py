@@ -1,0 +1,53 @@
+"""Rows of time series: stored, and their hours marked to be rolled up, in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, sqlite
+from sqlalchemy.engine import Connection
+
+from convoy.brain.store.tables import JobNodeLoad, NodeLoad, RollupDue, TrainingSpeed
+from convoy.brain.store.write import Row, insert_new
+
+SUBJECT: dict[str, str] = {
+    TrainingSpeed.__tablename__: "job_id",
+    JobNodeLoad.__tablename__: "job_id",
+    NodeLoad.__tablename__: "node_id",
+}
+"""Each series, and the column that says whose its rows are."""
+
+
+def insert(connection: Connection, series: type[Any], rows: Sequence[Row]) -> None:
+    """Insert the rows that aren't there yet, and mark their hours."""
+    insert_new(connection, series, rows)
+    subject = SUBJECT[series.__tablename__]
+    mark_due(connection, series, ((row[subject], row["ended_at"]) for row in rows))
+
+
+def mark_due(connection: Connection, series: type[Any], moments: Iterable[tuple[int, datetime]]) -> None:
+    """Mark the hours of (subject, moment) pairs as changed since they were rolled up."""
+    hours = sorted({(subject, hour_of(moment)) for subject, moment in moments})
+    if not hours:
+        return
+    target: sa.Table = RollupDue.__table__  # type: ignore[assignment]
+    one_more = {"changes": target.c.changes + 1}
+    if connection.dialect.name == "mysql":
+        statement: Any = mysql.insert(target).on_duplicate_key_update(one_more)
+    else:
+        statement = sqlite.insert(target).on_conflict_do_update(
+            index_elements=list(target.primary_key), set_=one_more
+        )
+    name = series.__tablename__
+    connection.execute(
+        statement,
+        [{"series": name, "subject_id": subject, "hour": hour, "changes": 1} for subject, hour in hours],
+    )
+
+
+def hour_of(moment: datetime) -> datetime:
+    """Return the beginning of the moment's hour."""
+    return moment.replace(minute=0, second=0, microsecond=0)
