@@ -596,6 +596,12 @@ CREATE TABLE IF NOT EXISTS rollup_due (
     PRIMARY KEY (series, subject_id, hour)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
+CREATE TABLE IF NOT EXISTS series_kept (
+    series VARCHAR(32) NOT NULL,
+    complete_since DATETIME(6) NOT NULL,
+    PRIMARY KEY (series)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
 INSERT INTO rollup_due (series, subject_id, hour, changes) SELECT 'training_speed', g.subject, g.hour, 1 FROM (SELECT DISTINCT s.job_id AS subject, TIMESTAMP(DATE(s.ended_at), MAKETIME(HOUR(s.ended_at), 0, 0)) AS hour FROM training_speed s) g LEFT JOIN rollup_due d ON d.series = 'training_speed' AND d.subject_id = g.subject AND d.hour = g.hour WHERE d.series IS NULL;
 
 ALTER TABLE training_speed PARTITION BY RANGE COLUMNS(ended_at) (PARTITION p_past VALUES LESS THAN ('2000-01-01'), PARTITION p_future VALUES LESS THAN (MAXVALUE));

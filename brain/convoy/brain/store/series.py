@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.engine import Connection
 
-from convoy.brain.store.tables import JobNodeLoad, NodeLoad, RollupDue, TrainingSpeed
+from convoy.brain.store.tables import JobNodeLoad, NodeLoad, RollupDue, SeriesKept, TrainingSpeed
 from convoy.brain.store.write import Row, insert_new
 
 SUBJECT: dict[str, str] = {
@@ -34,7 +34,8 @@ def mark_due(connection: Connection, series: type[Any], moments: Iterable[tuple[
     if not hours:
         return
     target: sa.Table = RollupDue.__table__  # type: ignore[assignment]
-    one_more = {"changes": target.c.changes + 1}
+    # A parameter there would keep PyMySQL from sending the rows together.
+    one_more = {"changes": target.c.changes + sa.literal_column("1")}
     if connection.dialect.name == "mysql":
         statement: Any = mysql.insert(target).on_duplicate_key_update(one_more)
     else:
@@ -51,3 +52,10 @@ def mark_due(connection: Connection, series: type[Any], moments: Iterable[tuple[
 def hour_of(moment: datetime) -> datetime:
     """Return the beginning of the moment's hour."""
     return moment.replace(minute=0, second=0, microsecond=0)
+
+
+def complete_since(connection: Connection, series: str) -> datetime | None:
+    """Return from when on a series holds all of its rows; None: nothing was dropped yet."""
+    return connection.execute(
+        sa.select(SeriesKept.complete_since).where(SeriesKept.series == series)
+    ).scalar_one_or_none()

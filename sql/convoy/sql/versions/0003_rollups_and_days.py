@@ -35,6 +35,13 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("series", "subject_id", "hour"),
         **TABLE_OPTIONS,
     )
+    create_table(
+        "series_kept",
+        sa.Column("series", name_type(32), nullable=False),
+        sa.Column("complete_since", UtcDateTime(), nullable=False),
+        sa.PrimaryKeyConstraint("series"),
+        **TABLE_OPTIONS,
+    )
     for series, subject in _SERIES.items():
         execute(_all_due(series, subject))
         partition_by_day(series, "ended_at")

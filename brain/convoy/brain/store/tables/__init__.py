@@ -25,6 +25,7 @@ from convoy.brain.store.tables.rollups import (
     NodeLoad1h,
     NodeLoad1m,
     RollupDue,
+    SeriesKept,
     TrainingSpeed1h,
     TrainingSpeed1m,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "Reporter",
     "RollupDue",
     "ScalePlan",
+    "SeriesKept",
     "TrainingSpeed",
     "TrainingSpeed1h",
     "TrainingSpeed1m",

@@ -136,3 +136,13 @@ class RollupDue(Base):
     subject_id: Mapped[int] = mapped_column(sa.BigInteger(), primary_key=True, autoincrement=False, doc="job or node")
     hour: Mapped[datetime] = mapped_column(UtcDateTime(), primary_key=True, doc="its beginning")
     changes: Mapped[int] = mapped_column(sa.BigInteger())
+
+
+class SeriesKept(Base):
+    """From when on a series holds all of its rows; what is older was rolled up and dropped, and no more is taken."""
+
+    __tablename__ = "series_kept"
+    __table_args__ = (TABLE_OPTIONS,)
+
+    series: Mapped[str] = mapped_column(name_type(32), primary_key=True, doc="name of the table")
+    complete_since: Mapped[datetime] = mapped_column(UtcDateTime())
