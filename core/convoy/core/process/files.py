@@ -8,9 +8,9 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from convoy.core.api.errors import CorruptState, UnknownSchema, Unusable
 from convoy.core.process.crashpoint import crash_point
@@ -27,10 +27,21 @@ def write_atomically(path: Path, content: bytes) -> None:
     Raises:
         Unusable: the folder isn't there or can't be written, or the disk is full; the old content stands.
     """
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a new file that takes the place of ``path`` at the end, as ``write_atomically``; an error removes it.
+
+    Raises:
+        Unusable: as ``write_atomically``.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         crash_point("files.before-rename")
@@ -45,6 +56,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise Unusable(f"{path}: can't be written: {error.strerror}; free or name another place") from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _remove_abandoned(path: Path) -> None:
