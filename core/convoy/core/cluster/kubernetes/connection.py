@@ -1,0 +1,170 @@
+"""Requests to the API server: who asks, time limits, one retry with renewed credentials, errors of our tree."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import urllib3
+from urllib3 import exceptions
+
+from convoy.core.api.errors import ConvoyError, Unavailable, Unusable
+from convoy.core.cluster.kubernetes.access import Access
+from convoy.core.cluster.kubernetes.refusals import refusal, status_of
+from convoy.core.cluster.kubernetes.resources import Request
+
+_USER_AGENT = f"convoy/{version('convoy-train')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is waited for, in seconds.
+
+    Attributes:
+        connect: for a connection, and for each step of its handshake.
+        answer: for the answer to begin, and between two pieces of it.
+        silence: for the next byte of a watch. A server that is well sends a bookmark a minute of what changes at
+            all; of what doesn't, it may be silent for longer, and then the watch begins anew where it was.
+    """
+
+    connect: float = 5.0
+    answer: float = 20.0
+    silence: float = 75.0
+
+
+class Connection:
+    """Asks one API server, over a pool of connections. Several threads may use it."""
+
+    def __init__(self, access: Access, limits: Limits) -> None:
+        self.limits = limits
+        self._access = access
+        self._guard = threading.Lock()
+        self._open: set[urllib3.BaseHTTPResponse] = set()
+        self._closed = False
+
+    @property
+    def address(self) -> str:
+        """The API server's address, for messages."""
+        return self._access.address
+
+    def read(self, request: Request, query: Mapping[str, str] | None = None) -> bytes:
+        """Return the whole answer.
+
+        Raises:
+            Unavailable: the server can't be reached, or is silent, or is in trouble.
+            Unusable: it refuses who asks, or its certificate isn't trusted.
+            ClusterError: what it answers otherwise; see ``refusals``.
+        """
+        with self.stream(request, query) as response, self._told(request):
+            return response.read()
+
+    def read_json(self, request: Request, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Return the answer as an object; raises as ``read`` does."""
+        body = self.read(request, query)
+        try:
+            answer = json.loads(body)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise Unavailable(f"{self.address} answers {request} with something other than a JSON object")
+        return answer
+
+    @contextmanager
+    def stream(self, request: Request, query: Mapping[str, str] | None = None) -> Iterator[urllib3.BaseHTTPResponse]:
+        """Open an answer that is read while it comes; raises as ``read`` does, until it has begun."""
+        response = self._accepted(request, query or {})
+        with self._guard:
+            self._open.add(response)
+        try:
+            if self._closed:
+                raise self._is_closed()
+            yield response
+        finally:
+            with self._guard:
+                self._open.discard(response)
+            response.close()
+
+    def close(self) -> None:
+        """End the answers that are being read, those of watches among them, and refuse further requests."""
+        with self._guard:
+            self._closed = True
+            for response in self._open:
+                with suppress(ValueError, RuntimeError, OSError):  # it has ended in this moment
+                    response.shutdown()
+        self._access.close()
+
+    def _accepted(self, request: Request, query: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+        headers = self._access.headers()
+        response = self._ask(request, query, headers)
+        if response.status == 401:
+            response.drain_conn()
+            self._access.renew(headers)
+            response = self._ask(request, query, self._access.headers())
+        if response.status == 200:
+            return response
+        with self._told(request):
+            status = status_of(response.read())
+        raise refusal(response.status, status, request, self.address)
+
+    def _ask(
+        self, request: Request, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> urllib3.BaseHTTPResponse:
+        if self._closed:
+            raise self._is_closed()
+        if not all(value.isascii() and value.isprintable() for value in headers.values()):
+            raise Unusable(
+                f"{self.address}: the token isn't one line of ASCII characters: see the file that it comes from",
+                reason="KubernetesConfiguration",
+            )
+        with self._told(request):
+            return self._access.pool.request(
+                "GET",
+                self._access.url + request.path,
+                fields=dict(query),
+                headers={"Accept": "application/json", "User-Agent": _USER_AGENT, **headers},
+                timeout=urllib3.Timeout(connect=self.limits.connect, read=self.limits.answer),
+                preload_content=False,
+                redirect=False,
+            )
+
+    @contextmanager
+    def _told(self, request: Request) -> Iterator[None]:
+        """Turn what goes wrong on the way into an error of our tree; none of them repeats a header."""
+        try:
+            yield
+        except exceptions.HTTPError as error:
+            raise self._lost(request, error) from None
+
+    def _lost(self, request: Request, error: exceptions.HTTPError) -> ConvoyError:
+        if self._closed:
+            return self._is_closed()
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+            cause = cause.__cause__ or (
+                cause.args[-1] if cause.args and isinstance(cause.args[-1], Exception) else None
+            )
+        if cause is not None:
+            return Unusable(
+                f"{self.address}: its certificate isn't trusted ({cause.verify_message}):"
+                " see certificate-authority and tls-server-name of the kubeconfig",
+                reason="CertificateNotTrusted",
+            )
+        match error:
+            case exceptions.ConnectTimeoutError():
+                why = f"no connection within {self.limits.connect:g} s"
+            case exceptions.ReadTimeoutError():
+                why = f"no answer within {self.limits.answer:g} s"
+            case exceptions.NewConnectionError():
+                why = "no connection: is the API server up, and is the address right?"
+            case _:
+                why = f"the connection broke ({type(error).__name__})"
+        return Unavailable(f"{self.address} can't be asked to {request}: {why}")
+
+    def _is_closed(self) -> Unavailable:
+        return Unavailable(f"{self.address}: this reader was closed", reason="Closed")
