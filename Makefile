@@ -56,13 +56,13 @@ test-long: $(READY) ## run the long tests: outages, lost nodes, kills at random 
 	$(BIN)/pytest -m long --timeout 900 $(PYTEST)
 
 .PHONY: servers
-servers: $(READY) ## start the servers that some tests need: MariaDB (as root it installs the system package)
-	@$(BIN)/python tests/servers/mariadb.py start >/dev/null
-	@echo "MariaDB runs, for the tests alone; \`make servers-down\` stops it"
+servers: $(READY) ## start the servers that some tests need: MariaDB, Prometheus, Kubernetes' API server
+	@$(BIN)/python tests/servers start
+	@echo "They run for the tests alone; \`make servers-down\` stops them."
 
 .PHONY: servers-down
 servers-down: $(READY) ## stop them
-	$(BIN)/python tests/servers/mariadb.py stop
+	@$(BIN)/python tests/servers stop
 
 # ---- checks
 
@@ -70,7 +70,7 @@ servers-down: $(READY) ## stop them
 check: $(READY) ## lint, types, layers, generated files
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/mypy $(addsuffix /convoy,$(ROOTS)) scripts tests/support
+	$(BIN)/mypy $(addsuffix /convoy,$(ROOTS)) scripts tests/support tests/servers/__main__.py
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/protos.py --check
 	$(BIN)/python scripts/proto_compatibility.py
