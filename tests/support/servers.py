@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+
+from servers.cache import SERVERS
 
 
 def pytest_configure() -> None:
     """Read the addresses before any test gets another home; one that the environment gives prevails."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(cache) if cache else Path.home() / ".cache") / "convoy" / "servers"
-    for file in sorted(folder.glob("*.env")):
+    for file in sorted(SERVERS.glob("*.env")):
         for line in file.read_text().splitlines():
             name, found, value = line.partition("=")
             if found:

@@ -1,0 +1,3 @@
+from support.api_server import admin, identities, kubeconfig, namespace
+
+__all__ = ["admin", "identities", "kubeconfig", "namespace"]
