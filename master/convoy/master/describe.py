@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from convoy.core.api import admission, names, resources
 from convoy.core.api.errors import InvalidManifest
-from convoy.core.api.job import ElasticJob, Strategy
+from convoy.core.api.job import ElasticJob
 from convoy.core.api.resources import Room
 from convoy.core.api.template import template_key
 from convoy.core.api.v1 import brain_pb2
 from convoy.master.decide.state import Facts
-
-_LABEL_USER = "user"
 
 
 def facts(job: ElasticJob, *, brain: bool) -> Facts:
@@ -37,15 +35,14 @@ def facts(job: ElasticJob, *, brain: bool) -> Facts:
 def description(job: ElasticJob, state: str) -> brain_pb2.JobDescription:
     """Return the job's description for the Brain."""
     main = job.spec.replica_specs[names.WORKER].template.main()
-    strategy = "allreduce" if job.spec.distribution_strategy is Strategy.ALLREDUCE else "ps"
     return brain_pb2.JobDescription(
         uid=job.metadata.uid,
         name=job.metadata.name,
         namespace=job.metadata.namespace,
         template=template_key(main),
         image=main.image or "",
-        user=job.metadata.labels.get(_LABEL_USER, ""),
-        strategy=strategy,
+        user=job.metadata.labels.get(names.LABEL_USER, ""),
+        strategy=job.spec.distribution_strategy.short,
         state=state,
     )
 

@@ -23,6 +23,11 @@ class Strategy(StrEnum):
     ALLREDUCE = "AllreduceStrategy"
     PARAMETER_SERVER = "ParameterServerStrategy"
 
+    @property
+    def short(self) -> str:
+        """What the Brain calls it."""
+        return "allreduce" if self is Strategy.ALLREDUCE else "ps"
+
 
 class OptimizeMode(StrEnum):
     """Who chooses the job's size."""

@@ -33,6 +33,10 @@ LABEL_SCALE_TYPE = "scale-type"
 SCALE_AUTO = "auto"
 SCALE_MANUAL = "manual"
 
+# Labels on jobs.
+LABEL_USER = "user"
+"""Whose the job is, for the Brain's records."""
+
 # Annotations of ours.
 ANNOTATION_WORKING_DIRECTORY = "convoy/working-directory"
 """Directory in which one machine runs the job's pods: where `convoy submit --local` found the manifest."""
