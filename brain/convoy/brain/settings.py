@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, SecretStr
 
 from convoy.core.process import paths
 from convoy.core.process.settings import Settings
+
+if TYPE_CHECKING:
+    from convoy.brain.store.retention import Retention
 
 
 class BrainSettings(Settings):
@@ -75,6 +78,76 @@ class BrainSettings(Settings):
         allow_inf_nan=False,
         description="How far in the future a reported time may lie before its row is refused.",
     )
+
+    cluster_name: str = Field(
+        default="default",
+        min_length=1,
+        max_length=255,
+        description="Name of the watched cluster in the store. Each cluster that shares a store needs its own.",
+    )
+    prometheus_url: SecretStr | None = Field(
+        default=None,
+        description="Where node load is asked for: http://prometheus:9090, https://USER:PASSWORD@HOST/PATH.",
+    )
+    prometheus_token: SecretStr = Field(
+        default=SecretStr(""), description="Bearer token that Prometheus, or the proxy before it, asks for."
+    )
+    prometheus_ca_file: Path | None = Field(
+        default=None, description="PEM file of the authorities that may have signed Prometheus' certificate."
+    )
+    prometheus_timeout_seconds: float = Field(
+        default=30.0, ge=1.0, le=600.0, description="How long Prometheus may take for one answer."
+    )
+    prometheus_queries: Path | None = Field(
+        default=None,
+        description="TOML file with queries that take the place of built-in ones (docs/prometheus.md).",
+    )
+    load_step_seconds: int = Field(
+        default=30,
+        ge=1,
+        le=3600,
+        description="Time between two rows of load from Prometheus. A back-fill needs the step that the rest has.",
+    )
+    load_catch_up_seconds: float = Field(
+        default=21600.0,
+        ge=0.0,
+        allow_inf_nan=False,
+        description="How much of a gap in the load, after an outage or a stop, is filled when collecting goes on.",
+    )
+
+    keep_speed_days: int = Field(
+        default=30,
+        ge=0,
+        description="Days for which each window of training speed is kept; its sums by minute and hour outlive it. "
+        "0, here and below: for ever.",
+    )
+    keep_load_days: int = Field(default=14, ge=0, description="Days for which each window of load is kept.")
+    keep_minutes_days: int = Field(default=180, ge=0, description="Days for which sums by the minute are kept.")
+    keep_hours_days: int = Field(default=1825, ge=0, description="Days for which sums by the hour are kept.")
+    keep_events_days: int = Field(
+        default=365, ge=0, description="Days for which events of jobs and machines are kept."
+    )
+    keep_jobs_days: int = Field(
+        default=1825,
+        ge=0,
+        description="Days for which a job is kept after its last sign, with its attempts, pods, recommendations and "
+        "plans.",
+    )
+    keep_imported_days: int = Field(default=0, ge=0, description="Days for which imported history is kept.")
+
+    def retention(self) -> Retention:
+        """Return how long rows are kept."""
+        from convoy.brain.store.retention import Retention
+
+        return Retention(
+            speed=self.keep_speed_days or None,
+            load=self.keep_load_days or None,
+            minutes=self.keep_minutes_days or None,
+            hours=self.keep_hours_days or None,
+            events=self.keep_events_days or None,
+            jobs=self.keep_jobs_days or None,
+            imported=self.keep_imported_days or None,
+        )
 
     def database(self) -> str:
         """Return the store's URL: the given one, else SQLite in the state directory.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from convoy.brain.store.tables import AGENT
 from convoy.core.api.errors import InvalidInput
 from convoy.core.api.v1 import brain_pb2, metrics_pb2
 
@@ -21,6 +22,7 @@ _MAX_BIGINT = 2**63 - 1
 _MAX_SECONDS = 1e7
 _MAX_NUMBER = 1e15
 _MAX_MESSAGE = 4000
+_DAY = 86400.0
 _REASON = re.compile(r"[A-Z][A-Za-z0-9]{0,127}")
 _DESCRIPTION = {
     "uid": 64,
@@ -34,9 +36,16 @@ _DESCRIPTION = {
     "cluster": 255,
     "node_type": 255,
     "model": 255,
+    "mode": 16,
+    "optimize_mode": 32,
+    "dataset": 255,
+    "accelerator": 255,
 }
 STATES = ("", "Waiting", "Running", "Succeeded", "Failed")
 STRATEGIES = ("", "ps", "allreduce")
+MODES = ("", "sync", "async")
+TYPED = ("model_parameters", "dataset_samples", "batch_size", "learning_rate")
+"""Features that have a column in ``job``."""
 
 
 class Refused(Exception):
@@ -64,15 +73,20 @@ def each(kind: str, given: Sequence[Any], check: Callable[[Any], Row]) -> Checke
 
 
 class Checker:
-    """Checks rows against a moment: nothing may have happened later than ``now`` plus ``tolerance`` seconds."""
+    """Checks rows against a moment: nothing may have happened later than ``now`` plus ``tolerance`` seconds.
 
-    def __init__(self, now: float, tolerance: float) -> None:
+    ``speed_since`` and ``load_since``: what ended before isn't kept any more, and would be summed from a part alone.
+    """
+
+    def __init__(self, now: float, tolerance: float, *, speed_since: float = 0.0, load_since: float = 0.0) -> None:
         self._now = now
         self._tolerance = tolerance
+        self._speed_since = speed_since
+        self._load_since = load_since
 
     def speed(self, sample: metrics_pb2.SpeedSample) -> Row:
         """Return a row of training_speed, without the job."""
-        ended_at = self._moment("time", sample.time)
+        ended_at = self._moment("time", sample.time, self._speed_since)
         seconds = _number("seconds", sample.seconds, above=0.0, most=_MAX_SECONDS)
         samples = _number("samples", sample.samples, above=0.0)
         if samples / seconds > _MAX_NUMBER:
@@ -99,7 +113,8 @@ class Checker:
     def load(self, load: metrics_pb2.NodeLoad) -> Row:
         """Return a row of job_node_load, without the job."""
         return {
-            "ended_at": self._moment("time", load.time),
+            "ended_at": self._moment("time", load.time, self._load_since),
+            "source": AGENT,
             "node": _name("node", load.node, 253),
             "seconds": _number("seconds", load.seconds, above=0.0, most=_MAX_SECONDS),
             "role": _name("role", load.role, 32),
@@ -143,13 +158,18 @@ class Checker:
             "rolled_back": plan.rolled_back,
         }
 
-    def _moment(self, field: str, value: float) -> datetime:
+    def _moment(self, field: str, value: float, since: float = 0.0) -> datetime:
         if not math.isfinite(value) or value <= 0:
             raise Refused(f"{field} is {value:g}: expected seconds since the epoch")
         if value > self._now + self._tolerance:
             raise Refused(
                 f"{field} lies {value - self._now:.0f} s in the future: the clocks of the sender and the Brain "
                 "differ; set them right (NTP)"
+            )
+        if value < since:
+            raise Refused(
+                f"{field} lies {(self._now - value) / _DAY:.1f} days back, and rows are kept for "
+                f"{(self._now - since) / _DAY:.1f}: is the sender's clock right?"
             )
         return datetime.fromtimestamp(value, UTC)
 
@@ -166,7 +186,7 @@ def description(job: brain_pb2.JobDescription) -> Row:
             _name(field, row[field], longest, may_be_empty=field not in ("uid", "name", "namespace"))
     except Refused as sentence:
         raise InvalidInput(f"job.{sentence}", reason="InvalidJobDescription") from None
-    for field, known in (("strategy", STRATEGIES), ("state", STATES)):
+    for field, known in (("strategy", STRATEGIES), ("state", STATES), ("mode", MODES)):
         if row[field] not in known:
             expected = ", ".join(name for name in known if name)
             raise InvalidInput(
@@ -176,12 +196,42 @@ def description(job: brain_pb2.JobDescription) -> Row:
 
 
 def features(job: brain_pb2.JobDescription) -> Checked:
-    """Return rows of job_feature, without the job."""
+    """Return rows of job_feature, without the job; those of ``TYPED`` among them."""
 
     def check(item: tuple[str, float]) -> Row:
-        return {"name": _name("name", item[0], 128), "value": _number(item[0], item[1], least=-_MAX_NUMBER)}
+        name, value = _name("name", item[0], 128), item[1]
+        bounds: dict[str, float] = {"above": 0.0} if name in TYPED else {"least": -_MAX_NUMBER}
+        return {"name": name, "value": _number(name, value, **bounds)}
 
     return each("feature", sorted(job.features.items()), check)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """How far a reporter's windows of speed came: the round, its step, and when that one ended."""
+
+    round: int = 0
+    step: int = 0
+    ended_at: datetime | None = None
+
+
+def going_forward(rows: Sequence[Row], position: Position) -> tuple[Checked, Position]:
+    """Refuse rows of training_speed that come later in steps and earlier in time; return the furthest position."""
+    kept: list[Row] = []
+    refused: list[str] = []
+    for row in sorted(rows, key=lambda row: (row["round"], row["last_step"])):
+        at = Position(row["round"], row["last_step"], row["ended_at"])
+        further = (at.round, at.step) > (position.round, position.step)
+        if further and position.ended_at is not None and row["ended_at"] < position.ended_at:
+            back = (position.ended_at - row["ended_at"]).total_seconds()
+            refused.append(
+                f"speed sample of round {at.round} up to step {at.step}: time lies {back:.3f} s before that of step "
+                f"{position.step}: the sender's clock stepped back; set it right (NTP)"
+            )
+            continue
+        kept.append(row)
+        position = at if further else position
+    return Checked(kept, refused), position
 
 
 def distinct(rows: Iterable[Row], key: Sequence[str]) -> list[Row]:

@@ -9,20 +9,23 @@ even if another master sends it again under a number of its own.
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from convoy.brain.ingest import check
-from convoy.brain.ingest.check import Checker, Row
-from convoy.brain.store import driver_errors, jobs
+from convoy.brain.ingest.check import Checker, Position, Row
+from convoy.brain.store import attempts, driver_errors, jobs, series
 from convoy.brain.store.engine import writing
+from convoy.brain.store.retention import Retention
 from convoy.brain.store.tables import (
     JobEvent,
     JobNodeLoad,
@@ -39,7 +42,9 @@ from convoy.core.process.clock import Clock
 from convoy.core.process.crashpoint import crash_point
 
 _ATTEMPTS = 4
-_MAX_ROWS = 100_000
+_MAX_ROWS = 20_000
+_LOOK_AGAIN = 600.0
+"""Seconds after which the bounds of what is kept are read anew: retention moves them by the day."""
 _PLAN_KEY = ("job_id", "name")
 _PLAN_UPDATES = (
     "recommendation_id",
@@ -84,10 +89,20 @@ class _Rows:
 class Ingest:
     """Stores reports. Safe to use from several threads and from several processes at once."""
 
-    def __init__(self, engine: Engine, clock: Clock, *, clock_tolerance: float = 60.0) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        *,
+        clock_tolerance: float = 60.0,
+        retention: Retention | None = None,
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._tolerance = clock_tolerance
+        self._retention = retention or Retention()
+        self._since: dict[str, float] = {}
+        self._looked_at = -math.inf
 
     def store(self, envelope: Envelope, report: brain_pb2.BrainReport) -> Ack:
         """Store a report; when this returns it is committed.
@@ -98,7 +113,7 @@ class Ingest:
         """
         _refuse_nobody(envelope, report)
         now = self._clock.now()
-        rows = _checked(report, Checker(now, self._tolerance))
+        rows = _checked(report, self._checker(now))
         for attempt in itertools.count(1):
             try:
                 with writing(self._engine) as connection:
@@ -112,6 +127,17 @@ class Ingest:
                     raise
                 time.sleep(0.02 * attempt)
         raise AssertionError("unreachable")
+
+    def _checker(self, now: float) -> Checker:
+        if self._clock.monotonic() - self._looked_at > _LOOK_AGAIN:
+            self._since = self._retention.taken_since(self._engine, now)
+            self._looked_at = self._clock.monotonic()
+        return Checker(
+            now,
+            self._tolerance,
+            speed_since=self._since["training_speed"],
+            load_since=self._since["job_node_load"],
+        )
 
 
 def _refuse_nobody(envelope: Envelope, report: brain_pb2.BrainReport) -> None:
@@ -134,15 +160,16 @@ def _refuse_nobody(envelope: Envelope, report: brain_pb2.BrainReport) -> None:
 
 
 def _checked(report: brain_pb2.BrainReport, checker: Checker) -> _Rows:
-    job = check.description(report.job)
     features = check.features(report.job)
+    typed = {row["name"]: row["value"] for row in features.rows if row["name"] in check.TYPED}
+    job = {**check.description(report.job), **typed}
     speed = check.each("speed sample", report.speed, checker.speed)
     load = check.each("node load", report.load, checker.load)
     events = check.each("event", report.events, checker.event)
     plans = check.each("plan", report.plans, checker.plan)
     return _Rows(
         job=job,
-        features=features.rows,
+        features=[row for row in features.rows if row["name"] not in check.TYPED],
         speed=speed.rows,
         load=load.rows,
         events=events.rows,
@@ -155,28 +182,42 @@ def _store(connection: Connection, envelope: Envelope, rows: _Rows, now: datetim
     """Store the rows unless they are; return how many, and sentences about them."""
     known = jobs.job_id(connection, rows.job["uid"])
     job = known if known is not None else jobs.ensure(connection, rows.job, now)
-    reporter, watermark = _reporter(connection, job, envelope, now)
-    if envelope.sequence == watermark:
+    reporter = _reporter(connection, job, envelope, now)
+    if envelope.sequence == reporter.sequence:
         return 0, []
-    overtaken = envelope.sequence < watermark
+    overtaken = envelope.sequence < reporter.sequence
     if known is not None:
         jobs.ensure(connection, rows.job, now, follow=not overtaken)
-    refused: list[str] = []
-    for kind, table, new in (
-        ("speed sample", TrainingSpeed, rows.speed),
-        ("node load", JobNodeLoad, rows.load),
-        ("event", JobEvent, rows.events),
+    before = Position(reporter.speed_round, reporter.speed_step, reporter.speed_ended_at)
+    if overtaken:
+        speed, position = check.Checked(rows.speed, []), before
+    else:
+        speed, position = check.going_forward(rows.speed, before)
+    refused = list(speed.refused)
+    attempts.follow(connection, job, speed.rows)
+    jobs.ensure_nodes(connection, job, rows.load)
+    for kind, new, insert in (
+        ("speed sample", speed.rows, partial(series.insert, connection, TrainingSpeed)),
+        ("node load", rows.load, partial(series.insert, connection, JobNodeLoad)),
+        ("event", rows.events, partial(insert_new, connection, JobEvent)),
     ):
-        refused += _insert(kind, [{"job_id": job, **row} for row in new], partial(insert_new, connection, table))
+        refused += _insert(kind, [{"job_id": job, **row} for row in new], insert)
     plans, unknown = _of_known_recommendations(connection, job, rows.plans)
     if overtaken:
         refused += _insert("plan", plans, partial(insert_new, connection, ScalePlan))
-        return rows.count - len(refused), refused + unknown
-    jobs.set_features(connection, job, rows.features)
-    upsert = partial(insert_or_update, connection, ScalePlan, key=_PLAN_KEY, update=_PLAN_UPDATES)
-    refused += _insert("plan", plans, upsert)
-    changes = {"sequence": envelope.sequence, "last_seen": now}
-    connection.execute(sa.update(Reporter).where(Reporter.id == reporter).values(changes))
+    else:
+        jobs.set_features(connection, job, rows.features)
+        upsert = partial(insert_or_update, connection, ScalePlan, key=_PLAN_KEY, update=_PLAN_UPDATES)
+        refused += _insert("plan", plans, upsert)
+    changes = {
+        "sequence": max(envelope.sequence, reporter.sequence),
+        "last_seen": now,
+        "refused": Reporter.refused + len(rows.refused) + len(refused),
+        "speed_round": position.round,
+        "speed_step": position.step,
+        "speed_ended_at": position.ended_at,
+    }
+    connection.execute(sa.update(Reporter).where(Reporter.id == reporter.id).values(changes))
     return rows.count - len(refused), refused + unknown
 
 
@@ -189,15 +230,16 @@ def _insert(kind: str, rows: list[Row], insert: Callable[[Sequence[Row]], None])
     ]
 
 
-def _reporter(connection: Connection, job: int, envelope: Envelope, now: datetime) -> tuple[int, int]:
-    """Return the reporter's number and watermark, its row locked: the same report on two threads takes turns."""
+def _reporter(connection: Connection, job: int, envelope: Envelope, now: datetime) -> Any:
+    """Return the reporter's row, locked: the same report on two threads takes turns."""
     who = {"job_id": job, "sender": envelope.sender, "incarnation": envelope.incarnation}
-    query = sa.select(Reporter.id, Reporter.sequence).filter_by(**who).with_for_update()
+    position = (Reporter.speed_round, Reporter.speed_step, Reporter.speed_ended_at)
+    query = sa.select(Reporter.id, Reporter.sequence, *position).filter_by(**who).with_for_update()
     found = connection.execute(query).one_or_none()
     if found is None:
         insert_new(connection, Reporter, [{**who, "sequence": 0, "last_seen": now}])
         found = connection.execute(query).one()
-    return found.id, found.sequence
+    return found
 
 
 def _of_known_recommendations(connection: Connection, job: int, plans: list[Row]) -> tuple[list[Row], list[str]]:

@@ -31,7 +31,9 @@ class BrainServicer(brain_pb2_grpc.BrainServicer):
     def __init__(self, engine: Engine, clock: Clock, settings: BrainSettings) -> None:
         self._engine = engine
         self._clock = clock
-        self._ingest = Ingest(engine, clock, clock_tolerance=settings.clock_tolerance_seconds)
+        self._ingest = Ingest(
+            engine, clock, clock_tolerance=settings.clock_tolerance_seconds, retention=settings.retention()
+        )
         self._adviser = Adviser(engine, clock, settings)
 
     def warm_up(self) -> None:

@@ -24,10 +24,16 @@ def async_server(check: Check) -> grpc.aio.Server:
     return grpc.aio.server(interceptors=[AsyncGuard(check)], options=SERVER_OPTIONS)
 
 
-def blocking_server(check: Check, *, threads: int = 8) -> grpc.Server:
-    """Return a threaded server whose calls ``check`` admits."""
+def blocking_server(check: Check, *, threads: int = 8, waiting: int = 24) -> grpc.Server:
+    """Return a threaded server whose calls ``check`` admits.
+
+    ``waiting``: so many calls more than ``threads`` wait for their turn; others are refused at once, and their
+    callers come again later (``Unavailable``). So a slow answer doesn't fill the memory with questions.
+    """
     pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="rpc")
-    return grpc.server(pool, interceptors=[Guard(check)], options=SERVER_OPTIONS)
+    return grpc.server(
+        pool, interceptors=[Guard(check)], options=SERVER_OPTIONS, maximum_concurrent_rpcs=threads + waiting
+    )
 
 
 def bind(server: grpc.aio.Server | grpc.Server, address: str) -> int:

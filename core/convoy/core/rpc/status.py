@@ -39,8 +39,15 @@ def from_rpc(error: grpc.RpcError) -> errors.ConvoyError:
         (kind for kind, code in _CODES if code is found and kind is not errors.ConvoyError), None
     )
     if kind is None:
-        kind = errors.Unavailable if found is grpc.StatusCode.CANCELLED else errors.ConvoyError
+        kind = _kind(found, error.details() or "")
     return kind(error.details() or str(found), reason=reason or None)
+
+
+def _kind(found: grpc.StatusCode, details: str) -> type[errors.ConvoyError]:
+    """Return what a status that gRPC itself gave stands for."""
+    if found is grpc.StatusCode.RESOURCE_EXHAUSTED:  # a message that is too large stays so; a busy server doesn't
+        return errors.InvalidInput if "larger than max" in details else errors.Unavailable
+    return errors.Unavailable if found is grpc.StatusCode.CANCELLED else errors.ConvoyError
 
 
 def _reason(error: grpc.RpcError) -> str:

@@ -30,7 +30,7 @@ class BrainAck(_message.Message):
     def __init__(self, stored: _Optional[int] = ..., refused: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobDescription(_message.Message):
-    __slots__ = ("uid", "name", "namespace", "template", "image", "user", "strategy", "state", "cluster", "node_type", "model", "features")
+    __slots__ = ("uid", "name", "namespace", "template", "image", "user", "strategy", "state", "cluster", "node_type", "model", "features", "mode", "optimize_mode", "dataset", "accelerator")
     class FeaturesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +50,10 @@ class JobDescription(_message.Message):
     NODE_TYPE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    OPTIMIZE_MODE_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    ACCELERATOR_FIELD_NUMBER: _ClassVar[int]
     uid: str
     name: str
     namespace: str
@@ -62,7 +66,11 @@ class JobDescription(_message.Message):
     node_type: str
     model: str
     features: _containers.ScalarMap[str, float]
-    def __init__(self, uid: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ..., template: _Optional[str] = ..., image: _Optional[str] = ..., user: _Optional[str] = ..., strategy: _Optional[str] = ..., state: _Optional[str] = ..., cluster: _Optional[str] = ..., node_type: _Optional[str] = ..., model: _Optional[str] = ..., features: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    mode: str
+    optimize_mode: str
+    dataset: str
+    accelerator: str
+    def __init__(self, uid: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ..., template: _Optional[str] = ..., image: _Optional[str] = ..., user: _Optional[str] = ..., strategy: _Optional[str] = ..., state: _Optional[str] = ..., cluster: _Optional[str] = ..., node_type: _Optional[str] = ..., model: _Optional[str] = ..., features: _Optional[_Mapping[str, float]] = ..., mode: _Optional[str] = ..., optimize_mode: _Optional[str] = ..., dataset: _Optional[str] = ..., accelerator: _Optional[str] = ...) -> None: ...
 
 class PlanOutcome(_message.Message):
     __slots__ = ("plan", "recommendation", "created", "carried_out", "workers_before", "workers_after", "predicted", "predicted_lower", "predicted_upper", "realized", "realized_seconds", "restart_seconds", "reason", "message", "rolled_back")
