@@ -1,8 +1,10 @@
-"""What every adapter of the cluster port does. A new adapter passes by being added to ``ADAPTERS``."""
+"""What every adapter of the whole cluster port does. A new adapter passes by being added to ``ADAPTERS``.
+
+What readers do is held by ``test_conformance_reading.py``.
+"""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -10,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from convoy.core.api.errors import AlreadyExists, Conflict, Expired, InvalidManifest, NotFound
+from convoy.core.api.errors import AlreadyExists, Conflict, InvalidManifest, NotFound
 from convoy.core.api.meta import Manifest
 from convoy.core.cluster.local import LocalKubelet, open_cluster
-from convoy.core.cluster.port import Change, Cluster, Kind
+from convoy.core.cluster.port import Cluster, Kind
 from support import manifests
 from support.pods import end_all, main_pid, pod, python, runs, terminated, wait_gone, wait_phase
 
@@ -74,8 +76,6 @@ class TestCreateAndRead:
             port.create(secret("one"), field_manager="test")
 
     def test_what_isnt_there_isnt_found(self, port: Cluster) -> None:
-        with pytest.raises(NotFound, match="none"):
-            port.get(Kind.SECRET, "default", "none")
         with pytest.raises(NotFound):
             port.delete(Kind.SECRET, "default", "none")
         with pytest.raises(NotFound):
@@ -88,19 +88,6 @@ class TestCreateAndRead:
             port.create(wrong, field_manager="test")
         assert caught.value.path == "spec.distributionStrategy"
         assert port.list(Kind.ELASTIC_JOB).items == []
-
-    def test_list_chooses_by_namespace_and_by_all_labels(self, port: Cluster) -> None:
-        for name, labels in (("a", {"x": "1"}), ("b", {"x": "1", "y": "2"}), ("c", {"y": "2"})):
-            manifest = secret(name)
-            manifest["metadata"]["labels"] = labels
-            port.create(manifest, field_manager="test")
-
-        def found(**chosen: object) -> list[str]:
-            return [one["metadata"]["name"] for one in port.list(Kind.SECRET, **chosen).items]  # type: ignore[arg-type]
-
-        assert found(namespace="default", labels={"x": "1"}) == ["a", "b"]
-        assert found(labels={"x": "1", "y": "2"}) == ["b"]
-        assert found(namespace="elsewhere") == []
 
     def test_a_secrets_plain_strings_are_kept_encoded(self, port: Cluster) -> None:
         manifest = {**secret("plain"), "stringData": {"token": "abc"}}
@@ -197,56 +184,6 @@ class TestStatus:
         return port.apply_status(manifest, field_manager=manager)
 
 
-class TestWatch:
-    def test_changes_come_in_order_from_just_after_the_version(self, port: Cluster) -> None:
-        port.create(secret("before"), field_manager="t")
-        since = port.list(Kind.SECRET).resource_version
-        port.create(secret("a"), field_manager="t")
-        port.apply(secret("a", key="YQ=="), field_manager="t")
-        port.create(secret("b"), field_manager="t")
-        port.delete(Kind.SECRET, "default", "a")
-        seen = list(port.watch(Kind.SECRET, since, timeout=0.5))
-        assert [(one.type, one.object["metadata"]["name"]) for one in seen] == [
-            ("ADDED", "a"),
-            ("MODIFIED", "a"),
-            ("ADDED", "b"),
-            ("DELETED", "a"),
-        ]
-        assert seen[-1].object["data"] == {"key": "YQ=="}
-        versions = [version(one.object) for one in seen]
-        assert versions == sorted(versions)
-        again = list(port.watch(Kind.SECRET, seen[1].object["metadata"]["resourceVersion"], timeout=0.3))
-        assert again == seen[2:]
-
-    def test_it_keeps_to_its_kind_and_namespace(self, port: Cluster) -> None:
-        since = port.list(Kind.SECRET).resource_version
-        port.create(manifests.job("one"), field_manager="t")
-        elsewhere = secret("a")
-        elsewhere["metadata"]["namespace"] = "elsewhere"
-        port.create(elsewhere, field_manager="t")
-        assert list(port.watch(Kind.SECRET, since, "default", timeout=0.3)) == []
-        assert len(list(port.watch(Kind.SECRET, since, timeout=0.3))) == 1
-
-    def test_it_ends_when_its_time_is_over(self, port: Cluster) -> None:
-        begin = time.monotonic()
-        assert list(port.watch(Kind.SCALE_PLAN, port.list(Kind.SCALE_PLAN).resource_version, timeout=0.4)) == []
-        assert 0.35 <= time.monotonic() - begin < 3.0
-
-    def test_one_who_waits_hears_of_a_change(self, port: Cluster) -> None:
-        since = port.list(Kind.SECRET).resource_version
-        heard: list[Change] = []
-        waiting = threading.Thread(target=lambda: heard.append(next(port.watch(Kind.SECRET, since, timeout=10))))
-        waiting.start()
-        time.sleep(0.1)
-        port.create(secret("late"), field_manager="t")
-        waiting.join(5)
-        assert [one.object["metadata"]["name"] for one in heard] == ["late"]
-
-    def test_a_version_that_never_was_is_expired(self, port: Cluster) -> None:
-        with pytest.raises(Expired):
-            next(port.watch(Kind.SECRET, "not-a-version", timeout=0.1))
-
-
 class TestDeleteAndOwners:
     def test_what_an_owner_controls_goes_with_it_down_to_the_last(self, port: Cluster) -> None:
         job = port.create(manifests.job("one"), field_manager="t")
@@ -334,10 +271,6 @@ class TestPods:
         assert "cpu" in placed()["message"]
         port.delete(Kind.POD, "default", "huge")
         wait_gone(port, "huge", timeout=3)
-
-    def test_logs_of_no_pod_arent_found(self, port: Cluster) -> None:
-        with pytest.raises(NotFound, match="nobody"):
-            port.logs("default", "nobody")
 
 
 def test_the_cluster_has_nodes_with_capacity(port: Cluster) -> None:

@@ -156,12 +156,14 @@ class Connection:
                 reason="CertificateNotTrusted",
             )
         match error:
+            case exceptions.NameResolutionError():
+                why = "no host of that name is known here"
+            case exceptions.NewConnectionError():
+                why = "nothing takes connections there: is the API server up, and is the address right?"
             case exceptions.ConnectTimeoutError():
                 why = f"no connection within {self.limits.connect:g} s"
             case exceptions.ReadTimeoutError():
                 why = f"no answer within {self.limits.answer:g} s"
-            case exceptions.NewConnectionError():
-                why = "no connection: is the API server up, and is the address right?"
             case _:
                 why = f"the connection broke ({type(error).__name__})"
         return Unavailable(f"{self.address} can't be asked to {request}: {why}")

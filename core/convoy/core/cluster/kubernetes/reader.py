@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from convoy.core.api.errors import Expired
 from convoy.core.api.meta import Manifest
@@ -102,7 +102,7 @@ class KubernetesReader:
         It ends early, without an error, where the server hangs up, breaks off in the middle of a line, or is silent
         for longer than it should be: the next request finds out what that meant.
         """
-        if not since.isascii() or not since.isdigit() or int(since) == 0:
+        if not since.isascii() or not since.isdigit() or not 0 < int(since) < 2**63:
             raise Expired(f"resourceVersion {since!r} is none of this cluster: list again")
         request = Request("watch", kind, namespace)
         query = {
@@ -140,7 +140,10 @@ class KubernetesReader:
         """Yield bytes as they come until ``until``, or until none came for as long as the limits say."""
         while (left := until - time.monotonic()) > 0:
             _wait_at_most(response, min(left, self._connection.limits.silence))
-            piece = response.read1(_PIECE)
+            try:
+                piece = response.read1(_PIECE)
+            except ReadTimeoutError:
+                return
             if not piece:
                 return
             yield piece
