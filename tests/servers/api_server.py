@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from servers.certificates import write_certificates
 from servers.identities import ADMIN, read_tokens, write_kubeconfig, write_tokens
 from servers.objects import apply_definitions, let_reader_read
-from servers.process import Process, free_port
+from servers.process import Process, free_port, stop_all
 from servers.programs import GoModule
 from servers.shared import Server, main
 
@@ -98,8 +98,7 @@ class ApiServer(Server):
 
     def stop(self) -> None:
         """End all of it in order."""
-        for process in self._processes():
-            process.stop()
+        stop_all(self._processes())
 
     def kill(self) -> None:
         """End the API server as a crash does; ``start`` brings it back, and etcd has what it had stored."""

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -55,15 +55,12 @@ class Process:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # what interrupts a test run doesn't end its servers before the tests
             )
-        self._pid.write_text(str(self._child.pid))
-        until = time.monotonic() + START_SECONDS
-        while not ready():
-            if self._child.poll() is not None:
-                raise Failed(f"{self.name} ended with status {self._child.returncode}: {self.last_words()}")
-            if time.monotonic() > until:
-                self.kill()
-                raise Failed(f"{self.name} wasn't ready within {START_SECONDS:g} s: {self.last_words()}")
-            time.sleep(0.05)
+        try:
+            self._pid.write_text(str(self._child.pid))
+            self._wait_until(ready)
+        except BaseException:
+            self.kill()
+            raise
 
     def running(self) -> psutil.Process | None:
         """Return the process, if the one with the recorded pid is ours and lives."""
@@ -95,9 +92,18 @@ class Process:
             raise Failed(f"{self.name} didn't end within {STOP_SECONDS:g} s of SIGKILL")
 
     def freeze(self) -> None:
-        """Let it answer nothing, its connections open, until ``thaw``."""
+        """Let it answer nothing, its connections open, until ``thaw``.
+
+        Raises:
+            Failed: it isn't stopped within 30 s.
+        """
         if process := self.running():
             process.suspend()
+            until = time.monotonic() + STOP_SECONDS
+            while process.status() != psutil.STATUS_STOPPED:
+                if time.monotonic() > until:
+                    raise Failed(f"{self.name} isn't stopped {STOP_SECONDS:g} s after SIGSTOP")
+                time.sleep(0.01)
 
     def thaw(self) -> None:
         """Let it go on."""
@@ -108,6 +114,16 @@ class Process:
         """Return the end of its log, and where the log is."""
         text = self.log.read_text(errors="replace") if self.log.is_file() else ""
         return f"the end of {self.log}:\n{text[-2000:]}"
+
+    def _wait_until(self, ready: Callable[[], bool]) -> None:
+        assert self._child is not None
+        until = time.monotonic() + START_SECONDS
+        while not ready():
+            if self._child.poll() is not None:
+                raise Failed(f"{self.name} ended with status {self._child.returncode}: {self.last_words()}")
+            if time.monotonic() > until:
+                raise Failed(f"{self.name} wasn't ready within {START_SECONDS:g} s: {self.last_words()}")
+            time.sleep(0.05)
 
     def _end(self, how: signal.Signals) -> bool:
         process = self.running()
@@ -122,6 +138,17 @@ class Process:
                 time.sleep(0.02)
         self._pid.unlink(missing_ok=True)
         return True
+
+
+def stop_all(processes: Iterable[Process]) -> None:
+    """Stop them in turn, also those after one that fails to.
+
+    Raises:
+        Failed: one of them didn't end in order.
+    """
+    with contextlib.ExitStack() as stops:
+        for process in reversed(list(processes)):
+            stops.callback(process.stop)
 
 
 def free_port() -> int:

@@ -18,7 +18,7 @@ from servers.cache import PROGRAMS
 
 INSTALL_SECONDS = 600.0
 BUILD_SECONDS = 3600.0
-SEARCH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/local/go/bin"))
+SEARCH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
 
 
 class Missing(Exception):
@@ -57,10 +57,11 @@ class Package:
             return
         if os.geteuid() == 0 and shutil.which("apt-get"):
             say(f"installing the system package {self.name}")
+            silent = {"DEBIAN_FRONTEND": "noninteractive"}
             install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", self.name]
             with _services_stay_down():
-                _quietly(["apt-get", "update", "-qq"])
-                _quietly(install)
+                _finish(["apt-get", "update", "-qq"], INSTALL_SECONDS, silent)
+                _finish(install, INSTALL_SECONDS, silent)
         for name in programs:
             self.program(name)
 
@@ -116,25 +117,31 @@ class GoModule:
             built.mkdir()
             link = f"-s -w {self.flags}".strip()
             command = [go, "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", link]
-            done = subprocess.run(
+            _finish(
                 [*command, "-o", f"{built}{os.sep}", *self.packages],
+                BUILD_SECONDS,
+                {"CGO_ENABLED": "0", "GOWORK": "off"},
                 cwd=self.module,
-                env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=BUILD_SECONDS,
             )
-            if done.returncode != 0:
-                raise Missing(f"{self.name} couldn't be built in {self.module}:\n{done.stderr[-2000:]}")
             built.rename(self.folder)
 
 
-def _quietly(command: list[str]) -> None:
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+def _finish(command: list[str], seconds: float, environment: dict[str, str], cwd: Path | None = None) -> None:
+    """Run a command that prints nothing to the user unless it fails."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Missing(f"`{' '.join(command)}` wasn't done within {seconds:g} s") from error
     if done.returncode != 0:
-        raise Missing(f"`{' '.join(command)}` failed:\n{done.stderr[-2000:]}")
+        raise Missing(f"`{' '.join(command)}` failed:\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
 
 
 @contextlib.contextmanager

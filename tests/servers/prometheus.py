@@ -23,7 +23,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from servers.process import START_SECONDS, Failed, Process, free_port
+from servers.process import START_SECONDS, Failed, Process, free_port, stop_all
 from servers.programs import Package
 from servers.shared import Server, main
 
@@ -89,8 +89,7 @@ class Prometheus(Server):
 
     def stop(self) -> None:
         """End it in order."""
-        for process in self._processes():
-            process.stop()
+        stop_all(self._processes())
 
     def kill(self) -> None:
         """End Prometheus as a crash does; ``start`` brings it back with what it had written."""
