@@ -115,6 +115,13 @@ class BrainSettings(Settings):
         description="How much of a gap in the load, after an outage or a stop, is filled when collecting goes on.",
     )
 
+    maintain_every_seconds: float = Field(
+        default=3600.0,
+        ge=0.0,
+        le=86400.0,
+        allow_inf_nan=False,
+        description="How often a serving Brain does by itself what `convoy brain maintain` does. 0: never.",
+    )
     keep_speed_days: int = Field(
         default=30,
         ge=0,

@@ -59,6 +59,7 @@ def _serve(server: grpc.Server, port: int, settings: BrainSettings, stop: thread
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Only now: numpy, pandas and scipy take longer to import than a refusal may take.
     from convoy.brain.serve.servicer import BrainServicer
+    from convoy.brain.serve.upkeep import Upkeep
     from convoy.core.api.v1 import brain_pb2_grpc
 
     engine = open_engine(url)
@@ -67,6 +68,7 @@ def _serve(server: grpc.Server, port: int, settings: BrainSettings, stop: thread
     server.start()
     log.info("serving", address=f"{settings.brain_host}:{port}", database=shown(engine.url))
     servicer.warm_up()
+    Upkeep(engine, SystemClock(), settings, stop).start()
     stop.wait()
     log.info("stopping")
     server.stop(_STOP_SECONDS).wait(_STOP_SECONDS + 1)

@@ -38,7 +38,7 @@ def exclusive(engine: Engine, what: str, seconds: float) -> Iterator[None]:
             raise Unavailable(
                 f"database {shown(engine.url)}: another process has held its {what!r} lock for {seconds:g} s; try "
                 "again when it is done",
-                reason="DatabaseBusy",
+                reason="LockHeld",
             )
         connection.commit()  # the lock is the connection's: no transaction is kept open meanwhile
         try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 from alembic import command
 from sqlalchemy.engine import Connection, Engine
 
+from convoy.brain.store import partitions
 from convoy.brain.store.engine import check, open_engine, reading, shown, writing
 from convoy.brain.store.locks import exclusive
 from convoy.brain.store.tables import Base
@@ -48,7 +50,8 @@ def migrate(url: str, *, check_seconds: float = 1.5) -> Migration:
                 settings = config()
                 settings.attributes["connection"] = connection
                 command.upgrade(settings, "head")
-            return Migration(before=before, after=head())
+        partitions.make_days(engine, datetime.now(UTC).date(), copy_any=before != head())
+        return Migration(before=before, after=head())
     finally:
         engine.dispose()
 

@@ -6,15 +6,47 @@ thousand a transaction. On MySQL a day's partition is dropped, which takes no ti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy.engine import Engine
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
 
+from convoy.brain.store import partitions
+from convoy.brain.store.batches import delete_in_batches
 from convoy.brain.store.engine import reading
-from convoy.brain.store.series import SUBJECT, complete_since
+from convoy.brain.store.series import SUBJECT, complete_since, set_complete_since
+from convoy.brain.store.sums import KINDS
+from convoy.brain.store.tables import (
+    IMPORTED,
+    HistoryObservation,
+    Job,
+    JobAttempt,
+    JobEvent,
+    JobFeature,
+    JobNode,
+    NodeEvent,
+    Recommendation,
+    Reporter,
+    RollupDue,
+    ScalePlan,
+)
+from convoy.brain.store.turns import in_turns
+from convoy.core.process.crashpoint import crash_point
 
 DAY = timedelta(days=1)
+_OF_JOBS: tuple[type[Any], ...] = (
+    ScalePlan,
+    Recommendation,
+    JobEvent,
+    JobNode,
+    JobAttempt,
+    JobFeature,
+    Reporter,
+)
+"""What hangs on a job, in the order in which it can be removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +86,93 @@ class Retention:
             bounds += [moment - days * DAY] if days is not None else []
             since[series] = max((bound.timestamp() for bound in bounds if bound is not None), default=0.0)
         return since
+
+
+def remove_old(
+    engine: Engine, now: datetime, kept: Retention, on_rows: Callable[[int], None] = lambda count: None
+) -> dict[str, int]:
+    """Remove what is older than it is kept; return how many rows (of MySQL's large series: days) went, by table.
+
+    Raises:
+        Unavailable: the database can't be reached, or tables stayed in use.
+    """
+    removed: dict[str, int] = {}
+
+    def count(name: str, rows: int) -> None:
+        if rows:
+            removed[name] = removed.get(name, 0) + rows
+
+    for series, (raw, minutes, hours) in KINDS.items():
+        for table, days in ((raw, kept.raw(series)), (minutes, kept.minutes)):
+            if days is not None:
+                # A day later than what is no longer taken: what is on its way at this moment isn't met.
+                before = _midnight(now - (days + 1) * DAY)
+                count(table.__tablename__, _remove_days(engine, series, table, before, on_rows))
+        if kept.hours is not None:
+            old = hours.started_at < now - kept.hours * DAY
+            count(hours.__tablename__, delete_in_batches(engine, hours, old, on_rows))
+    for event in (JobEvent, NodeEvent):
+        if kept.events is not None:
+            old = event.happened_at < now - kept.events * DAY
+            count(event.__tablename__, delete_in_batches(engine, event, old, on_rows))
+    if kept.imported is not None:
+        old = sa.and_(
+            HistoryObservation.origin == IMPORTED, HistoryObservation.imported_at < now - kept.imported * DAY
+        )
+        count("history_observation", delete_in_batches(engine, HistoryObservation, old, on_rows))
+    if kept.jobs is not None:
+        for name, rows in _remove_jobs(engine, now - kept.jobs * DAY, on_rows).items():
+            count(name, rows)
+    return removed
+
+
+def _remove_days(
+    engine: Engine, series: str, table: type[Any], before: datetime, on_rows: Callable[[int], None]
+) -> int:
+    """Remove whole days of raw rows or of minutes, unless there is something in them that isn't summed yet."""
+    name = table.__tablename__
+    with reading(engine) as connection:
+        waiting = sa.select(RollupDue.hour).where(RollupDue.series == series, RollupDue.hour < before).limit(1)
+        if connection.execute(waiting).first() is not None:
+            return 0
+        since = complete_since(connection, name)
+        if since is not None and since >= before:
+            return 0
+        subjects = _subjects(connection, series, since, before)
+    in_turns(engine, lambda connection: set_complete_since(connection, name, before))
+    crash_point("retention.after-bound")
+    days = partitions.drop_days(engine, name, before)
+    if engine.dialect.name == "mysql":
+        return days
+    moment = table.started_at if hasattr(table, "started_at") else table.ended_at
+    owner = getattr(table, SUBJECT[series])
+    return sum(
+        delete_in_batches(engine, table, sa.and_(owner == subject, moment < before), on_rows) for subject in subjects
+    )
+
+
+def _subjects(connection: Connection, series: str, since: datetime | None, before: datetime) -> list[int]:
+    """Return whose rows lie before a moment, and not before the one up to which rows were removed already."""
+    hours = KINDS[series][2]
+    query = sa.select(getattr(hours, SUBJECT[series])).distinct().where(hours.started_at < before)
+    if since is not None:
+        query = query.where(hours.started_at >= since)
+    return list(connection.execute(query).scalars())
+
+
+def _remove_jobs(engine: Engine, before: datetime, on_rows: Callable[[int], None]) -> dict[str, int]:
+    """Remove jobs of which nothing was heard since, and what hangs on them; their series' rows become orphans."""
+    with reading(engine) as connection:
+        old = list(connection.execute(sa.select(Job.id).where(Job.last_seen < before)).scalars())
+    removed: dict[str, int] = {}
+    for job in old:
+        owners: list[tuple[type[Any], Any]] = [*((table, table.job_id) for table in _OF_JOBS), (Job, Job.id)]
+        for table, owner in owners:
+            rows = delete_in_batches(engine, table, owner == job, on_rows)
+            if rows:
+                removed[table.__tablename__] = removed.get(table.__tablename__, 0) + rows
+    return removed
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -59,3 +59,17 @@ def complete_since(connection: Connection, series: str) -> datetime | None:
     return connection.execute(
         sa.select(SeriesKept.complete_since).where(SeriesKept.series == series)
     ).scalar_one_or_none()
+
+
+def set_complete_since(connection: Connection, series: str, moment: datetime) -> None:
+    """Note from when on a series holds all of its rows; never takes it back."""
+    target: sa.Table = SeriesKept.__table__  # type: ignore[assignment]
+    if connection.dialect.name == "mysql":
+        inserted = mysql.insert(target)
+        later = sa.func.greatest(target.c.complete_since, inserted.inserted.complete_since)
+        statement: Any = inserted.on_duplicate_key_update({"complete_since": later})
+    else:
+        upsert = sqlite.insert(target)
+        later = sa.func.max(target.c.complete_since, upsert.excluded.complete_since)
+        statement = upsert.on_conflict_do_update(index_elements=["series"], set_={"complete_since": later})
+    connection.execute(statement, [{"series": series, "complete_since": moment}])

@@ -23,11 +23,12 @@ from convoy.brain.store.tables import (
 
 Columns = dict[str, Any]
 """By name: attributes of the tables, or expressions of them."""
-_KINDS: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
+KINDS: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
     "training_speed": (TrainingSpeed, TrainingSpeed1m, TrainingSpeed1h),
     "job_node_load": (JobNodeLoad, JobNodeLoad1m, JobNodeLoad1h),
     "node_load": (NodeLoad, NodeLoad1m, NodeLoad1h),
 }
+"""Each series: its table, and those of its sums by the minute and by the hour."""
 _GREATEST = frozenset(
     {"cpu_max", "memory_max", "accelerator_memory_max", "cpu_allotted", "memory_allotted", "role", "last_step"}
     | {"last_ended_at"}
@@ -37,7 +38,7 @@ _LEAST = frozenset({"first_step"})
 
 def replace(connection: Connection, series: str, subject: int, begin: datetime, end: datetime) -> None:
     """Sum a subject's rows of [begin, end), whole hours, by minute and by hour, in place of what was there."""
-    raw, minutes, hours = _KINDS[series]
+    raw, minutes, hours = KINDS[series]
     owner = "node_id" if series == "node_load" else "job_id"
 
     def of_subject(table: type[Any], moment: str) -> sa.ColumnElement[bool]:

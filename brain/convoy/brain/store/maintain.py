@@ -1,0 +1,69 @@
+"""Maintenance of the store: days made ahead, hours rolled up, what is old removed, what belongs to nothing found.
+
+Each step is made of short transactions that bear being repeated: it may run twice, in two places at once, beside
+ingest, and be killed anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from sqlalchemy.engine import Engine
+
+from convoy.brain.store import orphans, partitions, retention, rollup
+from convoy.brain.store.locks import exclusive
+from convoy.brain.store.retention import Retention
+from convoy.core.api.errors import Unavailable
+
+_LOCK_SECONDS = 2.0
+Progress = Callable[[str, int], None]
+"""Is told a step's name, and how many more of its things were done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """What was done.
+
+    Attributes:
+        busy: another process does it already; nothing was done here.
+        days: partitions made.
+        hours: subject's hours summed.
+        removed: rows, or days of rows, by what they are.
+        orphans: rows of series without a job or machine, removed, by table.
+    """
+
+    busy: bool = False
+    days: int = 0
+    hours: int = 0
+    removed: dict[str, int] = field(default_factory=dict)
+    orphans: dict[str, int] = field(default_factory=dict)
+
+
+def maintain(
+    engine: Engine, now: datetime, kept: Retention, *, progress: Progress = lambda step, count: None
+) -> Maintained:
+    """Do all of it once.
+
+    Args:
+        engine: of the store.
+        now: the moment from which ages are counted.
+        kept: how long rows are kept.
+        progress: is told how far it is.
+
+    Raises:
+        Unavailable: the database can't be reached, or stayed in use; what was done is done, run it again.
+    """
+    try:
+        with exclusive(engine, "maintain", _LOCK_SECONDS):
+            return Maintained(
+                days=partitions.make_days(engine, now.astimezone(UTC).date()),
+                hours=rollup.roll_up(engine, on_hours=lambda count: progress("hours summed", count)),
+                removed=retention.remove_old(engine, now, kept, lambda count: progress("rows removed", count)),
+                orphans=orphans.remove(engine, lambda count: progress("orphans removed", count)),
+            )
+    except Unavailable as error:
+        if error.reason == "LockHeld":
+            return Maintained(busy=True)
+        raise
