@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from convoy.brain.store.engine import reading
+from convoy.brain.store.locks import exclusive
 from convoy.brain.store.turns import in_turns
 from convoy.core.process import logs
 from convoy.core.process.crashpoint import crash_point
@@ -27,6 +28,7 @@ AHEAD = 7
 BEHIND = 31
 """So many days before today are made at first: what comes late in the first month has its day."""
 _MOST_COPIED = 100_000
+_LOCK_SECONDS = 60.0
 _ROWS = sa.text(
     "SELECT partition_name, partition_description FROM information_schema.partitions WHERE table_schema = DATABASE() "
     "AND table_name = :table AND partition_name IS NOT NULL ORDER BY partition_ordinal_position"
@@ -62,7 +64,8 @@ def make_days(engine: Engine, today: date, *, copy_any: bool = False) -> int:
     """
     if engine.dialect.name != "mysql":
         return 0
-    return sum(in_turns(engine, _maker(table, today, copy_any)) for table in TABLES)
+    with exclusive(engine, "days", _LOCK_SECONDS):
+        return sum(in_turns(engine, _maker(table, today, copy_any)) for table in TABLES)
 
 
 def _maker(table: str, today: date, copy_any: bool) -> Callable[[Connection], int]:
