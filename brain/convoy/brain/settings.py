@@ -79,7 +79,7 @@ class BrainSettings(Settings):
         description="How far in the future a reported time may lie before its row is refused.",
     )
 
-    cluster_name: str = Field(
+    cluster: str = Field(
         default="default",
         min_length=1,
         max_length=255,
