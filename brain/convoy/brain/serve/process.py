@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store.engine import open_engine, shown
-from convoy.brain.store.migrate import migrate
+from convoy.brain.store.migrate import migrate_when_up
 from convoy.core.api import names
-from convoy.core.api.errors import Unavailable, Unusable
 from convoy.core.process import logs
 from convoy.core.process.clock import SystemClock
 from convoy.core.process.quiet import quiet_grpc
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 log = logs.get("brain")
 
 _STOP_SECONDS = 5.0
-_RETRY_SECONDS = 1.0
 
 
 def run(settings: BrainSettings) -> None:
@@ -53,7 +50,7 @@ def run(settings: BrainSettings) -> None:
 
 def _serve(server: grpc.Server, port: int, settings: BrainSettings, stop: threading.Event) -> None:
     url = settings.database()
-    if not _migrated(url, settings.database_wait_seconds, stop):
+    if not migrate_when_up(url, settings.database_wait_seconds, stop):
         return
     # The models' matrices are small: BLAS threads would cost them tenfold, and the trainers beside them cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -73,28 +70,6 @@ def _serve(server: grpc.Server, port: int, settings: BrainSettings, stop: thread
     log.info("stopping")
     server.stop(_STOP_SECONDS).wait(_STOP_SECONDS + 1)
     engine.dispose()
-
-
-def _migrated(url: str, wait: float, stop: threading.Event) -> bool:
-    """Bring the schema up to date; False if told to stop.
-
-    A server that is away is waited for; one that refuses us isn't.
-    """
-    until = time.monotonic() + wait
-    while not stop.is_set():
-        try:
-            done = migrate(url)
-        except (Unusable, Unavailable) as error:
-            away = error.reason in ("DatabaseUnreachable", "DatabaseBusy")
-            if not away or time.monotonic() >= until:
-                raise
-            log.warning("waiting for the database", error=str(error), seconds=round(until - time.monotonic()))
-            stop.wait(_RETRY_SECONDS)
-        else:
-            if done.before != done.after:
-                log.info("schema brought up to date", before=done.before, after=done.after)
-            return True
-    return False
 
 
 def _address(host: str, port: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,10 +15,12 @@ from convoy.brain.store import partitions
 from convoy.brain.store.engine import check, open_engine, reading, shown, writing
 from convoy.brain.store.locks import exclusive
 from convoy.brain.store.tables import Base
-from convoy.core.api.errors import UnknownSchema, Unusable
+from convoy.core.api.errors import Unavailable, UnknownSchema, Unusable
+from convoy.core.process import logs
 from convoy.sql.config import VERSION_TABLE, config, head, known
 
 _LOCK_SECONDS = 50
+_RETRY_SECONDS = 1.0
 _versions = sa.table(VERSION_TABLE, sa.column("version_num", sa.String))
 
 
@@ -54,6 +58,32 @@ def migrate(url: str, *, check_seconds: float = 1.5) -> Migration:
         return Migration(before=before, after=head())
     finally:
         engine.dispose()
+
+
+def migrate_when_up(url: str, seconds: float, stop: threading.Event) -> bool:
+    """Migrate, for a process that starts; False: told to stop before it was done.
+
+    A server that is away is waited for, ``seconds`` at most; one that refuses us isn't.
+
+    Raises:
+        ConvoyError: as ``migrate`` does, after the wait where waiting could help.
+    """
+    log = logs.get("brain")
+    until = time.monotonic() + seconds
+    while not stop.is_set():
+        try:
+            done = migrate(url)
+        except (Unusable, Unavailable) as error:
+            away = error.reason in ("DatabaseUnreachable", "DatabaseBusy")
+            if not away or time.monotonic() >= until:
+                raise
+            log.warning("waiting for the database", error=str(error), seconds=round(until - time.monotonic()))
+            stop.wait(_RETRY_SECONDS)
+        else:
+            if done.before != done.after:
+                log.info("schema brought up to date", before=done.before, after=done.after)
+            return True
+    return False
 
 
 def revision(connection: Connection) -> str | None:
