@@ -1,13 +1,26 @@
+"""Files of history into the store: the same rows from each format, each once, also after a kill."""
+
+import os
+import signal
 import threading
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from convoy.brain.features.columns import NAMES
-from convoy.brain.ingest.history import Imported, import_history, read_history
+from convoy.brain.ingest.history import Rehearsal, import_history, open_history, take
+from convoy.brain.ingest.reports import Ingest
+from convoy.brain.serve.knowledge import Knowledge
 from convoy.brain.store.engine import reading
 from convoy.brain.store.tables import HistoryObservation
-from convoy.core.api.errors import InvalidInput
+from convoy.core.process.clock import SystemClock
+from support import history_files
+from support.clock import FakeClock
+from support.command import convoy
+from support.history_files import many, write_csv, write_parquet
+from support.reports import NOW, envelope, report, window
 
 HEADER = "job,model,strategy,workers,batch_size,worker_memory,throughput,observed_at,status,origin\n"
 LINES = [
@@ -21,37 +34,54 @@ LINES = [
 def file(home):
     def write(text, name="history.csv"):
         path = home / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        path.write_text(text)
         return path
 
     return write
 
 
-def test_rows_are_read_with_their_types_and_empty_means_unknown(file):
-    history = read_history(file("# measured on two machines\n" + HEADER + "".join(LINES)))
-    assert history.refused == []
-    first, second, third = history.rows
-    assert (first["workers"], first["throughput"], first["source"]) == (1, 1000.5, "a laptop")
-    assert second["observed_at"] == first["observed_at"]
-    assert (second["worker_memory"], second["status"], second["source"]) == (None, "ok", "history.csv")
-    assert (third["strategy"], third["throughput"], third["status"], third["worker_memory"]) == (None, None, "oom", 0)
+def fates(imported):
+    return imported.added, imported.already, imported.measured, imported.refused.rows
 
 
-def size(engine):
+def stored(engine, *names):
+    names = names or NAMES
     with reading(engine) as connection:
-        jobs = connection.execute(sa.select(HistoryObservation.job)).scalars().all()
-    return len(jobs), len(set(jobs))
+        columns = [getattr(HistoryObservation, name) for name in names]
+        return [tuple(row) for row in connection.execute(sa.select(*columns).order_by(HistoryObservation.id))]
+
+
+def forget(engine):
+    with engine.begin() as connection:
+        connection.execute(sa.delete(HistoryObservation))
+
+
+def test_rows_are_stored_with_their_types_and_empty_means_unknown(engine, file):
+    assert fates(import_history(engine, file("# on two machines\n" + HEADER + "".join(LINES)))) == (3, 0, 0, 0)
+    names = ("job", "workers", "worker_memory", "throughput", "status", "source", "origin", "strategy")
+    assert stored(engine, *names) == [
+        ("a", 1, 1073741824.0, 1000.5, "ok", "a laptop", "imported", "allreduce"),
+        ("a", 2, None, 1800.0, "ok", "history.csv", "imported", "allreduce"),
+        ("b", 4, 0.0, None, "oom", "history.csv", "imported", None),
+    ]
+    first, second, third = (moment for (moment,) in stored(engine, "observed_at"))
+    assert first == second
+    assert first.isoformat() == "2026-01-31T12:00:00+00:00"
+    assert third is None
 
 
 def test_importing_twice_adds_nothing(engine, file):
     path = file(HEADER + "".join(LINES))
-    assert import_history(engine, path) == Imported(added=3, already=0, refused=[])
-    assert import_history(engine, path) == Imported(added=0, already=3, refused=[])
+    assert fates(import_history(engine, path)) == (3, 0, 0, 0)
+    assert fates(import_history(engine, path)) == (0, 3, 0, 0)
     longer = file(HEADER + "".join([*LINES, LINES[1]]), "longer.csv")
-    assert import_history(engine, longer) == Imported(added=1, already=3, refused=[])
-    assert size(engine) == (4, 2)
-    with reading(engine) as connection:
-        assert set(connection.execute(sa.select(HistoryObservation.origin)).scalars()) == {"imported"}
+    assert fates(import_history(engine, longer)) == (1, 3, 0, 0)
+    assert len(stored(engine)) == 4
+
+
+def test_what_a_store_holds_since_its_first_release_is_known_again(engine, file):
+    import_history(engine, file(HEADER + LINES[0]))
+    assert stored(engine, "digest") == [("8cab60f7977f903ce73750521aa84a98f1e69e0c8f7664466b106ef874e317df",)]
 
 
 def test_two_imports_at_once_add_each_row_once(engine, file):
@@ -61,65 +91,99 @@ def test_two_imports_at_once_add_each_row_once(engine, file):
         thread.start()
     for thread in threads:
         thread.join(50)
-    assert size(engine) == (3, 2)
+    assert len(stored(engine)) == 3
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(history_files.rows(), min_size=1, max_size=8))
+def test_the_same_rows_are_the_same_from_every_format(engine, home, rows):
+    forget(engine)
+    paths = [write_parquet(home / "a.parquet", rows, group=3), write_csv(home / "a.csv", rows)]
+    paths.append(write_csv(home / "a.csv.gz", rows))
+    for number, path in enumerate(paths):
+        added, already = (len(rows), 0) if number == 0 else (0, len(rows))
+        assert fates(import_history(engine, path)) == (added, already, 0, 0)
+    expected = [tuple((row["status"] or "ok") if name == "status" else row[name] for name in NAMES) for row in rows]
+    assert stored(engine) == expected
+    assert [source for (source,) in stored(engine, "source")] == [row["origin"] or "a.parquet" for row in rows]
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("a,mlp,allreduce,1,256,1073741824,10\n", "7 fields: expected 10"),
-        ("a,mlp,gossip,1,256,,10,,,\n", "strategy is 'gossip': expected one of ps, allreduce"),
-        ("a,mlp,allreduce,1,256,4,10,,,\n", "worker_memory is 4: expected allotted to each worker (bytes)"),
-        ("a,mlp,allreduce,1,256,4Gi,10,,,\n", "worker_memory is '4Gi': expected a plain number"),
-        ("a,mlp,allreduce,1.5,256,,10,,,\n", "workers is 1.5: expected a whole number"),
-        ("a,mlp,allreduce,0,256,,10,,,\n", "workers is 0"),
-        ("a,mlp,allreduce,1,256,,nan,,,\n", "throughput is nan: expected a finite number"),
-        ("a,mlp,allreduce,1,256,,-1,,,\n", "throughput is -1"),
-        ("a,mlp,allreduce,1,256,,0,,,\n", "throughput is 0"),
-        ("a,mlp,allreduce,1,256,,,,,\n", "throughput is empty, and status is ok"),
-        ("a,mlp,allreduce,1,256,,10,2026-01-31T12:00:00,,\n", "expected a zone"),
-        ("a,mlp,allreduce,1,256,,10,1769860800,,\n", "expected ISO 8601"),
-        (",mlp,allreduce,1,256,,10,,,\n", "job is empty"),
-        ('a,"mlp,allreduce,1,256,,10,,,\n', "not a line of CSV"),
-        ("a,mlp,allreduce,1,256,,10,,,x", "the file ends within this line"),
-    ],
+    ("crash", "kept"), [("before-commit:1", 0), ("before-commit:2", 5000), ("after-commit:2", 10_000)]
 )
-def test_a_bad_line_is_refused_by_its_number_and_the_rest_is_stored(engine, file, line, words):
-    imported = import_history(engine, file(HEADER + LINES[0] + line))
-    assert imported.added == 1
-    [sentence] = imported.refused
-    assert sentence.startswith("history.csv line 3: ")
-    assert words in sentence
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_kill_leaves_whole_chunks_and_importing_again_adds_the_rest(engine, store, home, ending, crash, kept):
+    write = write_csv if ending == ".csv" else write_parquet
+    path = write(home / f"history{ending}", many(12_000))
+    environment = {**os.environ, "CONVOY_DATABASE_URL": store}
+    killed = convoy("brain", "import", path, env={**environment, "CONVOY_CRASH_AT": f"brain.import.{crash}"})
+    assert killed.status == -signal.SIGKILL
+    assert len(stored(engine, "job")) == kept
+    again = convoy("brain", "import", path, env=environment)
+    assert again.status == 0
+    there = f", {kept} there already" if kept else ""
+    assert again.out == f"{path.name}: {12_000 - kept} rows stored{there}\n"
+    assert sorted(stored(engine, "throughput")) == [(100.0 + number,) for number in range(12_000)]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            "job,workers,throughput,worker_memory_gb\n",
-            "unknown column 'worker_memory_gb'; did you mean worker_memory",
-        ),
-        ("job,workers,throughput,colour\n", "unknown column 'colour'; known are job, template"),
-        ("job,workers\n", "column 'throughput' is missing (mean speed, all workers together (samples/s))"),
-        ("job,workers,throughput,job\n", "column 'job' stands twice"),
-        ("", "empty"),
-        ("# only remarks\n", "empty"),
-        (b"job,workers,throughput\na,1,10\nb\xe9,1,10\n", "line 3: not UTF-8"),
-    ],
-)
-def test_a_file_that_cannot_be_read_at_all_is_refused_whole(file, text, words):
-    with pytest.raises(InvalidInput) as caught:
-        read_history(file(text))
-    assert words in str(caught.value)
-    assert "history.csv" in str(caught.value)
+def test_rows_of_a_job_that_the_store_measured_itself_are_left_out(engine, file):
+    ingest = Ingest(engine, FakeClock(NOW))
+    ingest.store(envelope(1), report(window(1), window(2)))
+    unmeasured = report(window(1, warming=True))
+    unmeasured.job.uid = "uid-2"
+    ingest.store(envelope(1, uid="uid-2"), unmeasured)
+    path = file("job,workers,throughput\nuid-1,1,900\nuid-2,1,900\nelsewhere,1,900\n")
+    assert fates(import_history(engine, path)) == (2, 0, 1, 0)
+    assert stored(engine, "job") == [("uid-2",), ("elsewhere",)]
 
 
-def test_a_file_that_is_not_there_is_named(home):
-    with pytest.raises(InvalidInput, match="No such file"):
-        read_history(home / "none.csv")
+def test_the_next_answer_is_learned_from_what_was_imported(engine, file):
+    knowledge = Knowledge(engine, SystemClock())
+    assert knowledge.learned().model.history_jobs == 0
+    import_history(engine, file(HEADER + "".join(LINES)))
+    assert (knowledge.learned().model.history_jobs, knowledge.learned().rows) == (1, 3)
 
 
-def test_every_column_of_the_frames_can_be_imported(engine, file):
+def rehearsed(path, engine=None):
+    rehearsal = Rehearsal(engine)
+    with open_history(path) as history:
+        outcome = take(history, rehearsal)
+    rehearsal.close()
+    return outcome
+
+
+def test_a_rehearsal_counts_what_an_import_would_do(engine, file):
+    path = file(HEADER + "".join([*LINES, LINES[1], "c,,,1,,,,,,\n"]))
+    assert fates(rehearsed(path)) == (4, 0, 0, 1)
+    assert stored(engine) == []
+    import_history(engine, file(HEADER + LINES[1], "part.csv"))
+    outcome = rehearsed(path, engine)
+    assert fates(outcome) == (3, 1, 0, 1) == fates(import_history(engine, path))
+    assert (outcome.jobs, outcome.untimed, outcome.empty) == (2, 1, set())
+    assert outcome.since == outcome.until
+    assert outcome.origins == {"a laptop": 1, "history.csv": 3}
+
+
+def test_a_rehearsal_of_files_that_share_rows_counts_them_once(file):
+    first, second = file(HEADER + "".join(LINES)), file(HEADER + "".join(LINES[1:]), "second.csv")
+    rehearsal = Rehearsal(None)
+    outcomes = []
+    for path in (first, second):
+        with open_history(path) as history:
+            outcomes.append(fates(take(history, rehearsal)))
+    rehearsal.close()
+    assert outcomes == [(3, 0, 0, 0), (0, 2, 0, 0)]
+
+
+def test_origins_and_refusals_are_kept_within_bounds(file):
+    good = "".join(f"a,1,{number + 1},place {number}\n" for number in range(150))
+    outcome = rehearsed(file("job,workers,throughput,origin\n" + good + "a,0,1,x\n" * 150))
+    assert (len(outcome.origins), outcome.origins["(others)"]) == (101, 50)
+    assert (outcome.refused.rows, len(outcome.refused.shown)) == (150, 20)
+    assert outcome.refused.reasons == {"workers: OutOfBounds": 150}
+
+
+def test_every_column_of_the_frames_can_be_imported():
     columns = set(HistoryObservation.__table__.columns.keys())
     assert set(NAMES) <= columns
     assert columns - set(NAMES) == {"id", "digest", "origin", "source", "imported_at"}

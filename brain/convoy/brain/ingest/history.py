@@ -1,83 +1,123 @@
 """History from a file: past jobs' measurements, for a Brain that has seen none of its own yet.
 
-A CSV file in UTF-8 with a header. Its columns are those of ``convoy.brain.features.columns``, in any order, ``job``,
-``workers`` and ``throughput`` at least, and ``origin`` (free text: where the row was measured). Lines that begin with
-``#`` before the header are remarks. ``observed_at`` is ISO 8601 with its zone.
+Rows are read, checked and stored a few thousand at a time, so a file may be larger than memory. A row is known by the
+digest of its content: importing a file again, or after a kill, adds what is missing and nothing twice.
+docs/history-format.md has the columns and the formats.
 """
 
 from __future__ import annotations
 
-import csv
-import difflib
 import hashlib
+import itertools
 import json
-import math
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from convoy.brain.features.columns import BY_NAME, NAMES, Column
-from convoy.brain.ingest.check import Refused, Row
-from convoy.brain.store.engine import writing
-from convoy.brain.store.tables import IMPORTED, HistoryObservation
-from convoy.brain.store.write import insert_new
-from convoy.core.api.errors import InvalidInput
+from convoy.brain.features.columns import NAMES
+from convoy.brain.ingest.history_columns import ORIGIN
+from convoy.brain.ingest.history_file import HistoryFile, open_history
+from convoy.brain.ingest.history_rows import LONGEST_LABEL, Refusal, Row
+from convoy.brain.ingest.history_scratch import Tally
+from convoy.brain.ingest.history_store import Rehearsal, Sink, Store
+from convoy.brain.store.tables import IMPORTED
 
-REQUIRED = ("job", "workers", "throughput")
-ORIGIN = "origin"
-_LONGEST = 255
+__all__ = ["Imported", "Refused", "Rehearsal", "Store", "import_history", "open_history", "take"]
+
+SHOWN = 20
+"""Refused rows that are kept to be shown, where nothing else is said."""
+
+OTHERS = "(others)"
+_MOST_ORIGINS = 100
 _CHUNK = 5000
+_CONTENT = json.JSONEncoder(separators=(",", ":"), default=datetime.isoformat)
+"""What a digest is of. Stores hold digests: a change here, or a new column, makes rows that are there look new."""
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """What a file holds: rows for history_observation, and a sentence with the line for each row that is refused."""
+@dataclass(slots=True)
+class Refused:
+    """The rows that can't be taken.
 
-    rows: list[Row]
-    refused: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """What became of a file: rows added, rows that were there already, and a sentence for each that was refused."""
-
-    added: int
-    already: int
-    refused: list[str]
-
-
-def read_history(path: Path) -> History:
-    """Read and check a file.
-
-    Raises:
-        InvalidInput: it can't be read at all: no such file, not UTF-8, no header, a column unknown or missing.
+    Attributes:
+        most: how many refusals are kept to be shown.
+        rows: how many rows they are, by reason too.
+        total: refusals; one may be of several rows that can't be read.
+        shown: the first of them.
     """
-    lines = _lines(path)
-    header, first = _header(path, lines)
-    rows: list[Row] = []
-    refused: list[str] = []
-    copies: Counter[str] = Counter()
-    for number, line in enumerate(lines[first:], start=first + 1):
-        if not line.strip():
-            continue
-        try:
-            row = _row(header, line, last=number == len(lines))
-        except Refused as sentence:
-            refused.append(f"{path.name} line {number}: {sentence}")
-            continue
-        source = row.pop(ORIGIN, None) or path.name
-        content = json.dumps([_plain(row.get(name)) for name in NAMES], separators=(",", ":"))
-        copies[content] += 1
-        # The same measurement twice in one file is two; the same file twice is one.
-        digest = hashlib.sha256(f"{copies[content]}:{content}".encode()).hexdigest()
-        rows.append({**row, "digest": digest, "source": source[:_LONGEST]})
-    return History(rows, refused)
+
+    most: int = SHOWN
+    rows: int = 0
+    total: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    shown: list[Refusal] = field(default_factory=list)
+
+    def add(self, refusal: Refusal) -> None:
+        """Count one more."""
+        self.rows += refusal.rows
+        self.total += 1
+        self.reasons[refusal.reason] += refusal.rows
+        if len(self.shown) < self.most:
+            self.shown.append(refusal)
+
+
+@dataclass(slots=True)
+class Imported:
+    """What became of a file, as far as it was read.
+
+    Attributes:
+        file: its name.
+        added: rows that were stored, or would be.
+        already: rows that were there.
+        measured: rows left out, since the store measured their jobs itself.
+        refused: rows that can't be taken.
+        jobs: different jobs among the good rows.
+        since, until: when the good rows were measured, as far as they say.
+        untimed: good rows that don't say.
+        origins: good rows by where they were measured; beyond a hundred places under ``OTHERS``.
+        columns: that the file has.
+        empty: those of its columns that no good row has a value in.
+    """
+
+    file: str
+    refused: Refused
+    columns: tuple[str, ...]
+    empty: set[str]
+    added: int = 0
+    already: int = 0
+    measured: int = 0
+    jobs: int = 0
+    since: datetime | None = None
+    until: datetime | None = None
+    untimed: int = 0
+    origins: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def good(self) -> int:
+        """Rows that may be stored."""
+        return self.added + self.already + self.measured
+
+    @property
+    def rows(self) -> int:
+        """Rows that were read."""
+        return self.good + self.refused.rows
+
+    def describe(self, rows: Sequence[Row]) -> None:
+        """Take note of good rows."""
+        for row in rows:
+            source = row["source"]
+            room = source in self.origins or len(self.origins) < _MOST_ORIGINS
+            self.origins[source if room else OTHERS] += 1
+            if self.empty:
+                self.empty -= {name for name in self.empty if row["source" if name == ORIGIN else name] is not None}
+        moments = [row["observed_at"] for row in rows if row.get("observed_at") is not None]
+        self.untimed += len(rows) - len(moments)
+        if moments:
+            self.since = min(moments) if self.since is None else min(self.since, *moments)
+            self.until = max(moments) if self.until is None else max(self.until, *moments)
 
 
 def import_history(engine: Engine, path: Path, origin: str = IMPORTED) -> Imported:
@@ -89,139 +129,65 @@ def import_history(engine: Engine, path: Path, origin: str = IMPORTED) -> Import
         origin: what the rows are marked as.
 
     Raises:
-        InvalidInput: as ``read_history``.
+        InvalidInput: it can't be read at all: no such file, of another format, a column unknown or missing.
         Unavailable: the database can't be reached now; importing again adds what is missing.
     """
-    history = read_history(path)
-    now = datetime.now(UTC)
-    count = sa.select(sa.func.count()).select_from(HistoryObservation)
-    added = 0
-    for start in range(0, len(history.rows), _CHUNK):
-        chunk = history.rows[start : start + _CHUNK]
-        with writing(engine) as connection:
-            digests = [row["digest"] for row in chunk]
-            there = connection.execute(count.where(HistoryObservation.digest.in_(digests))).scalar_one()
-            insert_new(
-                connection, HistoryObservation, [{**row, "origin": origin, "imported_at": now} for row in chunk]
-            )
-        added += len(chunk) - there
-    return Imported(added=added, already=len(history.rows) - added, refused=history.refused)
+    with open_history(path) as file:
+        return take(file, Store(engine, origin, datetime.now(UTC)))
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InvalidInput(f"history {path}: {error.strerror}; name a CSV file", reason="HistoryUnreadable") from None
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = content[: error.start].count(b"\n") + 1
-        raise InvalidInput(
-            f"history {path} line {number}: not UTF-8 (byte {content[error.start]:#04x}); write the file in UTF-8",
-            reason="HistoryUnreadable",
-        ) from None
-    return text.splitlines(keepends=True)
+def take(
+    file: HistoryFile, sink: Sink, *, most_shown: int = SHOWN, told: Callable[[Imported], None] | None = None
+) -> Imported:
+    """Read a file to its end and put its good rows where ``sink`` says.
+
+    Args:
+        file: just opened.
+        sink: takes the rows.
+        most_shown: refused rows to keep.
+        told: called after each few thousand rows.
+
+    Raises:
+        Unavailable: the database can't be reached now.
+        Unusable: the folder for temporary files is full.
+    """
+    names = tuple(column.name for column in file.columns)
+    outcome = Imported(file.name, Refused(most_shown), names, set(names))
+    with Tally() as contents, Tally() as jobs:
+        for chunk in _chunks(file.rows()):
+            rows = []
+            for row in chunk:
+                if isinstance(row, Refusal):
+                    outcome.refused.add(row)
+                else:
+                    rows.append(row)
+            rows = _known(rows, contents, file.name)
+            fate = sink.put(rows)
+            outcome.added += fate.added
+            outcome.already += fate.already
+            outcome.measured += fate.measured
+            outcome.describe(rows)
+            jobs.count(hashlib.sha256(row["job"].encode()).digest() for row in rows)
+            if told is not None:
+                told(outcome)
+        outcome.jobs = len(jobs)
+    return outcome
 
 
-def _header(path: Path, lines: list[str]) -> tuple[list[str], int]:
-    """Return the column names and the number of lines up to and with the header."""
-    place = next((index for index, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
-    if place is None:
-        raise InvalidInput(f"history {path}: empty; expected a header line and rows", reason="HistoryUnreadable")
-    header = [name.strip() for name in next(csv.reader([lines[place]]))]
-    known = (*NAMES, ORIGIN)
-    for name in header:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-            hint = f"did you mean {near[0]} ({_meaning(near[0])})?" if near else f"known are {', '.join(known)}"
-            raise InvalidInput(
-                f"history {path} line {place + 1}: unknown column {name!r}; {hint}", reason="HistoryColumnUnknown"
-            )
-        if header.count(name) > 1:
-            raise InvalidInput(
-                f"history {path} line {place + 1}: column {name!r} stands twice", reason="HistoryColumnUnknown"
-            )
-    for name in REQUIRED:
-        if name not in header:
-            raise InvalidInput(
-                f"history {path} line {place + 1}: column {name!r} is missing ({_meaning(name)})",
-                reason="HistoryColumnMissing",
-            )
-    return header, place + 1
+def _chunks(rows: Iterator[Row | Refusal]) -> Iterator[list[Row | Refusal]]:
+    while chunk := list(itertools.islice(rows, _CHUNK)):
+        yield chunk
 
 
-def _meaning(name: str) -> str:
-    return "where the row was measured" if name == ORIGIN else BY_NAME[name].meaning
+def _known(rows: Sequence[Row], contents: Tally, file: str) -> list[Row]:
+    """Return the rows with their digest and their source.
 
-
-def _row(header: list[str], line: str, *, last: bool) -> Row:
-    try:
-        fields = next(_parsed(line))
-    except csv.Error as error:
-        raise Refused(f"not a line of CSV: {error}") from None
-    if len(fields) != len(header):
-        raise Refused(f"{len(fields)} fields: expected {len(header)}, as the header has; is the line cut short?")
-    if last and not line.endswith(("\n", "\r")):
-        raise Refused("the file ends within this line; is it cut short? End it with a newline")
-    row: Row = {}
-    for name, text in zip(header, (field.strip() for field in fields), strict=True):
-        row[name] = text or None if name == ORIGIN else _value(BY_NAME[name], text)
-    row["status"] = row.get("status") or "ok"
-    for name in ("job", "workers"):
-        if row[name] is None:
-            raise Refused(f"{name} is empty ({BY_NAME[name].meaning})")
-    if row["status"] == "ok" and row["throughput"] is None:
-        raise Refused("throughput is empty, and status is ok")
-    return row
-
-
-def _parsed(line: str) -> Iterator[list[str]]:
-    return csv.reader([line], strict=True)
-
-
-def _value(column: Column, text: str) -> Any:
-    if not text:
-        return None
-    if column.kind == "label":
-        return _label(column, text)
-    if column.kind == "time":
-        return _time(column, text)
-    try:
-        number = float(text)
-    except ValueError:
-        raise Refused(f"{column.name} is {text!r}: expected a plain number, {column.meaning}") from None
-    if not math.isfinite(number):
-        raise Refused(f"{column.name} is {text}: expected a finite number; leave it empty where it isn't known")
-    if not column.least <= number <= column.most and not (number == 0 and column.zero):
-        raise Refused(
-            f"{column.name} is {text}: expected {column.meaning} between {column.least:g} and {column.most:g}; is "
-            "the unit right?"
-        )
-    if column.kind == "count":
-        if number != int(number):
-            raise Refused(f"{column.name} is {text}: expected a whole number, {column.meaning}")
-        return int(number)
-    return number
-
-
-def _label(column: Column, text: str) -> str:
-    if len(text) > _LONGEST:
-        raise Refused(f"{column.name} has {len(text)} characters: expected at most {_LONGEST}")
-    if column.choices and text not in column.choices:
-        raise Refused(f"{column.name} is {text!r}: expected one of {', '.join(column.choices)}")
-    return text
-
-
-def _time(column: Column, text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise Refused(f"{column.name} is {text!r}: expected ISO 8601, as 2026-01-31T12:00:00Z") from None
-    if moment.tzinfo is None:
-        raise Refused(f"{column.name} is {text!r}: expected a zone, as 2026-01-31T12:00:00Z")
-    return moment.astimezone(UTC)
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
+    The same measurement twice in one file is two; the same file twice is one.
+    """
+    texts = [_CONTENT.encode([row.get(name) for name in NAMES]) for row in rows]
+    times = contents.count(hashlib.sha256(text.encode()).digest() for text in texts)
+    known = []
+    for row, text, number in zip(rows, texts, times, strict=True):
+        source = row.pop(ORIGIN, None) or file[:LONGEST_LABEL]
+        known.append({**row, "digest": hashlib.sha256(f"{number}:{text}".encode()).hexdigest(), "source": source})
+    return known

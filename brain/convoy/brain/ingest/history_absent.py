@@ -1,0 +1,38 @@
+"""What the models do without a column: what they take instead, or that none of them reads it."""
+
+from __future__ import annotations
+
+import math
+
+from convoy.brain.features.columns import BY_NAME
+from convoy.brain.ingest.history_columns import FILE_COLUMNS, ORIGIN, REQUIRED
+from convoy.brain.models.frame import DEFAULTS, LABELS, WINDOW_NOISE
+
+_READ = {
+    **{name: f"no job is found alike by its {name.replace('_', ' ')}" for name in LABELS},
+    **{name: "unlimited" if math.isinf(value) else f"{value:g} is assumed" for name, value in DEFAULTS.items()},
+    "strategy": "allreduce is assumed; others aren't modelled",
+    "throughput_sd": f"a scatter of {WINDOW_NOISE:.0%} over 10 s is assumed",
+    "observed_at": "all rows of a job count as one session",
+    "window_seconds": "10 s is assumed",
+    "status": "ok is assumed",
+}
+UNREAD: tuple[str, ...] = tuple(name for name in BY_NAME if name not in _READ and name not in REQUIRED)
+"""Columns that are kept, and that no model reads."""
+
+
+def without(name: str) -> str:
+    """Return what follows where a column is absent or empty, in a few words."""
+    if name in REQUIRED:
+        return "the file is refused"
+    if name == ORIGIN:
+        return "the file's name stands for it"
+    return _READ.get(name, "nothing: no model reads it yet")
+
+
+def absent(names: frozenset[str]) -> tuple[dict[str, str], list[str]]:
+    """Return what follows for each column that isn't among ``names``, and apart those that no model reads."""
+    missing = [column.name for column in FILE_COLUMNS if column.name not in names]
+    return {name: without(name) for name in missing if name not in UNREAD}, [
+        name for name in missing if name in UNREAD
+    ]
