@@ -40,6 +40,8 @@ class Kind(StrEnum):
     NODE = "Node"
     EVENT = "Event"
     """core/v1; read, never written. One machine has none."""
+    NAMESPACE = "Namespace"
+    """core/v1; read, never written. One machine has none."""
 
 
 def api_version(kind: Kind) -> str:
@@ -64,7 +66,7 @@ class Change:
 
 
 class ClusterReader(Protocol):
-    """The port's reading half. Nodes have no namespace: pass ``""``."""
+    """The port's reading half. Nodes and namespaces lie in none: pass ``""``."""
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
         """Return the object.

@@ -17,7 +17,7 @@ from urllib3 import exceptions
 from convoy.core.api.errors import ConvoyError, Unavailable, Unusable
 from convoy.core.cluster.kubernetes.access import Access
 from convoy.core.cluster.kubernetes.refusals import refusal, status_of
-from convoy.core.cluster.kubernetes.resources import Request
+from convoy.core.cluster.kubernetes.resources import Question, Request
 
 _USER_AGENT = f"convoy/{version('convoy-train')}"
 
@@ -53,7 +53,7 @@ class Connection:
         """The API server's address, for messages."""
         return self._access.address
 
-    def read(self, request: Request, query: Mapping[str, str] | None = None) -> bytes:
+    def read(self, request: Request | Question, query: Mapping[str, str] | None = None) -> bytes:
         """Return the whole answer.
 
         Raises:
@@ -64,7 +64,7 @@ class Connection:
         with self.stream(request, query) as response, self._told(request):
             return response.read()
 
-    def read_json(self, request: Request, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def read_json(self, request: Request | Question, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return the answer as an object; raises as ``read`` does."""
         body = self.read(request, query)
         try:
@@ -76,7 +76,9 @@ class Connection:
         return answer
 
     @contextmanager
-    def stream(self, request: Request, query: Mapping[str, str] | None = None) -> Iterator[urllib3.BaseHTTPResponse]:
+    def stream(
+        self, request: Request | Question, query: Mapping[str, str] | None = None
+    ) -> Iterator[urllib3.BaseHTTPResponse]:
         """Open an answer that is read while it comes; raises as ``read`` does, until it has begun."""
         response = self._accepted(request, query or {})
         with self._guard:
@@ -99,7 +101,7 @@ class Connection:
                     response.shutdown()
         self._access.close()
 
-    def _accepted(self, request: Request, query: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+    def _accepted(self, request: Request | Question, query: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
         headers = self._access.headers()
         response = self._ask(request, query, headers)
         if response.status == 401:
@@ -113,7 +115,7 @@ class Connection:
         raise refusal(response.status, status, request, self.address)
 
     def _ask(
-        self, request: Request, query: Mapping[str, str], headers: Mapping[str, str]
+        self, request: Request | Question, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> urllib3.BaseHTTPResponse:
         if self._closed:
             raise self._is_closed()
@@ -134,14 +136,14 @@ class Connection:
             )
 
     @contextmanager
-    def _told(self, request: Request) -> Iterator[None]:
+    def _told(self, request: Request | Question) -> Iterator[None]:
         """Turn what goes wrong on the way into an error of our tree; none of them repeats a header."""
         try:
             yield
         except exceptions.HTTPError as error:
             raise self._lost(request, error) from None
 
-    def _lost(self, request: Request, error: exceptions.HTTPError) -> ConvoyError:
+    def _lost(self, request: Request | Question, error: exceptions.HTTPError) -> ConvoyError:
         if self._closed:
             return self._is_closed()
         cause: BaseException | None = error

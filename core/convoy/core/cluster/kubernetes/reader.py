@@ -15,7 +15,7 @@ from convoy.core.api.meta import Manifest
 from convoy.core.cluster.kubernetes.access import find_access
 from convoy.core.cluster.kubernetes.connection import Connection, Limits
 from convoy.core.cluster.kubernetes.refusals import refusal
-from convoy.core.cluster.kubernetes.resources import Request
+from convoy.core.cluster.kubernetes.resources import Question, Request
 from convoy.core.cluster.kubernetes.wire import Garbled, events
 from convoy.core.cluster.port import Change, Kind, Listing, api_version
 from convoy.core.process import logs
@@ -60,6 +60,10 @@ class KubernetesReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def version(self) -> str:
+        """Return the API server's version, such as ``v1.37.2``; raises as ``list`` does."""
+        return str(self._connection.read_json(Question("/version")).get("gitVersion") or "")
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
         """Return the object (see the port)."""

@@ -15,7 +15,7 @@ from convoy.core.api.errors import (
     Unavailable,
     Unusable,
 )
-from convoy.core.cluster.kubernetes.resources import Request
+from convoy.core.cluster.kubernetes.resources import Question, Request
 
 _SHOWN = 300
 """Characters of an answer that a message repeats."""
@@ -30,7 +30,7 @@ def status_of(body: bytes) -> dict[str, Any]:
     return status if isinstance(status, dict) else {"message": body.decode(errors="replace")}
 
 
-def refusal(code: int, status: dict[str, Any], request: Request, address: str) -> ConvoyError:
+def refusal(code: int, status: dict[str, Any], request: Request | Question, address: str) -> ConvoyError:
     """Return the error for an HTTP status code and a ``Status`` object, of an answer or of a watch's ERROR event."""
     said = str(status.get("message") or status.get("reason") or "no reason given").strip()[:_SHOWN]
     reason = str(status.get("reason") or "")
@@ -43,14 +43,8 @@ def refusal(code: int, status: dict[str, Any], request: Request, address: str) -
             )
         case 403:
             return Unusable(f"{address} refuses to {request}: {said}; grant {request.rule}", reason="Forbidden")
-        case 404 if reason == "NotFound" and request.name is not None:
-            return NotFound(f"{request.kind} {_place(request)}: no such object ({said})")
-        case 404:
-            return Unusable(
-                f"{address} serves no {request.resource.plural} of {request.resource.group or 'the core'}"
-                f"/{request.resource.version} ({said}): is this an API server, and are Convoy's CRDs installed?",
-                reason="KindNotServed",
-            )
+        case 404 if isinstance(request, Request):
+            return _absent(request, said, reason, address)
         case 409 if reason == "AlreadyExists":
             return AlreadyExists(said)
         case 409:
@@ -62,6 +56,16 @@ def refusal(code: int, status: dict[str, Any], request: Request, address: str) -
         case _ if code >= 500:
             return Unavailable(f"{address} can't {request} now ({code}): {said}", reason=reason or "ServerError")
     return ClusterError(f"{address} answers {code} to {request}: {said}", reason=reason or "ClusterError")
+
+
+def _absent(request: Request, said: str, reason: str, address: str) -> ConvoyError:
+    if reason == "NotFound" and request.name is not None:
+        return NotFound(f"{request.kind} {_place(request)}: no such object ({said})")
+    return Unusable(
+        f"{address} serves no {request.resource.plural} of {request.resource.group or 'the core'}"
+        f"/{request.resource.version} ({said}): is this an API server, and are Convoy's CRDs installed?",
+        reason="KindNotServed",
+    )
 
 
 def _place(request: Request) -> str:

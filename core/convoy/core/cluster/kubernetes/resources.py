@@ -28,6 +28,7 @@ RESOURCES = {
     Kind.SECRET: Resource("", "v1", "secrets"),
     Kind.NODE: Resource("", "v1", "nodes", namespaced=False),
     Kind.EVENT: Resource("", "v1", "events"),
+    Kind.NAMESPACE: Resource("", "v1", "namespaces", namespaced=False),
 }
 
 
@@ -80,3 +81,18 @@ class Request:
         return f"{self.verb} {what}{name} in " + (
             f"namespace {self.namespace}" if self.namespace else "all namespaces"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of the API server about itself, by a path such as ``/version``."""
+
+    path: str
+
+    @property
+    def rule(self) -> str:
+        """The access rule that would allow it."""
+        return f'a ClusterRole with nonResourceURLs: ["{self.path}"], verbs: ["get"]'
+
+    def __str__(self) -> str:
+        return f"get {self.path}"
