@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["label", "number", "count", "time"]
+Kind = Literal["label", "number", "count", "time", "flag"]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: ``label`` is text, ``count`` a whole number, ``time`` a moment in UTC.
+    """A column: ``label`` is text, ``count`` a whole number, ``time`` a moment in UTC, ``flag`` yes or no.
 
     Attributes:
         name: in frames, files and the table ``history_observation``.

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
@@ -175,6 +176,27 @@ def reading(engine: Engine) -> Iterator[Connection]:
         Unusable: it refuses us.
     """
     with driver_errors.translated(engine.url), engine.begin() as connection:
+        yield connection
+
+
+@contextmanager
+def snapshot(engine: Engine, *tables: type[Any]) -> Iterator[Connection]:
+    """Give a connection for reading on which all statements see the store as it is at the first one.
+
+    Args:
+        engine: of the store.
+        tables: that are read. On MySQL none of their partitions is made or dropped until the end: a snapshot doesn't
+            keep rows whose partition goes. So be quick: those who maintain the store wait.
+
+    Raises:
+        Unavailable: the database can't be reached or is too busy now.
+        Unusable: it refuses us.
+    """
+    mysql = engine.dialect.name == "mysql"
+    with reading(engine.execution_options(isolation_level="REPEATABLE READ") if mysql else engine) as connection:
+        if mysql and tables:
+            names = ", ".join(table.__tablename__ for table in tables)
+            connection.exec_driver_sql(f"SELECT 1 FROM {names} LIMIT 0")
         yield connection
 
 
