@@ -24,6 +24,12 @@ def test_the_template_is_the_same_whatever_the_folders_and_numbers():
     assert len(key) == 16
 
 
+def test_an_argument_of_nothing_but_options_has_a_template_too():
+    key = template_key(container("-a=" * 40_000))
+    assert key != template_key(container("-a=" * 40_001))
+    assert key == template_key(container("-a=" * 40_000 + "/"))
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

@@ -23,7 +23,8 @@ def template_key(container: Container) -> str:
 
 
 def _plain(word: str) -> str:
-    name, equals, value = word.partition("=")
-    if equals and name.startswith("-"):
-        return f"{name}={_plain(value)}"
-    return _NUMBER.sub("#", posixpath.basename(word.rstrip("/")))
+    """Return ``--name=value`` with the value's last part, ``#`` for its numbers; of any other word that part."""
+    parts = word.split("=")
+    options = next((place for place, part in enumerate(parts[:-1]) if not part.startswith("-")), len(parts) - 1)
+    value = "=".join(parts[options:])
+    return "".join(f"{name}=" for name in parts[:options]) + _NUMBER.sub("#", posixpath.basename(value.rstrip("/")))
