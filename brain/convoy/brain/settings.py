@@ -85,6 +85,18 @@ class BrainSettings(Settings):
         max_length=255,
         description="Name of the watched cluster in the store. Each cluster that shares a store needs its own.",
     )
+    user_label: str = Field(
+        default="user",
+        min_length=1,
+        max_length=317,
+        description="Label of an ElasticJob that says whose it is, for `convoy brain monitor`. Masters report `user`.",
+    )
+    monitor_report_seconds: float = Field(
+        default=300.0,
+        ge=1.0,
+        allow_inf_nan=False,
+        description="How often `convoy brain monitor` logs what it stored and what it left out.",
+    )
     prometheus_url: SecretStr | None = Field(
         default=None,
         description="Where node load is asked for: http://prometheus:9090, https://USER:PASSWORD@HOST/PATH.",
