@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from convoy.brain.features.columns import Column
-from convoy.brain.ingest.history_columns import FILE_COLUMNS
-from convoy.brain.ingest.history_rows import EARLIEST, LATEST
+from convoy.brain.ingest.history.columns import FILE_COLUMNS
+from convoy.brain.ingest.history.rows import EARLIEST, LATEST
 
 Row = dict[str, Any]
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
 
     from convoy.brain.ingest.history import Imported
-    from convoy.brain.ingest.history_store import Sink
-    from convoy.brain.ingest.history_writers import Writer
+    from convoy.brain.ingest.history.sinks import Sink
+    from convoy.brain.ingest.history.writers import Writer
     from convoy.brain.settings import BrainSettings
 
 STDOUT = Path("-")
@@ -67,8 +67,8 @@ def run_export(
         NotFound: the store has nothing of one of the jobs.
         Unusable: the database can't be used, or the file can't be written.
     """
-    from convoy.brain.ingest.history_export import Wanted, exported
-    from convoy.brain.ingest.history_writers import CsvWriter, writing_history
+    from convoy.brain.ingest.history.export import Wanted, exported
+    from convoy.brain.ingest.history.writers import CsvWriter, writing_history
     from convoy.brain.store.engine import check
     from convoy.brain.store.migrate import require_schema
 
@@ -91,7 +91,7 @@ def run_export(
 
 
 def _rehearse(files: Sequence[Path], settings: BrainSettings, *, strict: bool, show_refused: int) -> int:
-    from convoy.brain.ingest.history_store import Rehearsal
+    from convoy.brain.ingest.history.sinks import Rehearsal
 
     refused = 0
     with _present(settings) as engine, closing(Rehearsal(engine)) as rehearsal:
@@ -105,7 +105,7 @@ def _rehearse(files: Sequence[Path], settings: BrainSettings, *, strict: bool, s
 
 
 def _all_good(files: Sequence[Path], show_refused: int) -> bool:
-    from convoy.brain.ingest.history_store import Rehearsal
+    from convoy.brain.ingest.history.sinks import Rehearsal
 
     refused = 0
     for file in files:
@@ -121,7 +121,7 @@ def _all_good(files: Sequence[Path], show_refused: int) -> bool:
 
 
 def _store(files: Sequence[Path], settings: BrainSettings, *, strict: bool, show_refused: int) -> int:
-    from convoy.brain.ingest.history_store import Store
+    from convoy.brain.ingest.history.sinks import Store
     from convoy.brain.store.engine import shown
     from convoy.brain.store.migrate import migrate
     from convoy.brain.store.tables import IMPORTED

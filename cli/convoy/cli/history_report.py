@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from convoy.cli.screen import counted
 
 if TYPE_CHECKING:
-    from convoy.brain.ingest.history import Imported, Refused
+    from convoy.brain.ingest.history.importing import Imported, Refused
 
 
 def stored(outcome: Imported) -> str:
@@ -19,7 +19,7 @@ def stored(outcome: Imported) -> str:
 
 def planned(outcome: Imported) -> str:
     """Return what would become of a file, what it holds, and what the models would make of it."""
-    from convoy.brain.ingest.history_absent import absent
+    from convoy.brain.ingest.history.absent import absent
 
     lines = [f"{outcome.file}: {_fates(outcome, 'would be stored', 'would be refused')}"]
     lines += _refusals(outcome.refused)

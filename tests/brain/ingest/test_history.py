@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from convoy.brain.features.columns import NAMES
-from convoy.brain.ingest.history import Rehearsal, import_history, open_history, take
+from convoy.brain.ingest.history import import_history, open_history, take
+from convoy.brain.ingest.history.sinks import Rehearsal
 from convoy.brain.ingest.reports import Ingest
 from convoy.brain.serve.knowledge import Knowledge
 from convoy.brain.store.engine import reading

@@ -16,8 +16,8 @@ from sqlalchemy.engine import Engine
 
 from convoy.brain.features import frames
 from convoy.brain.features.columns import COLUMNS, NAMES
-from convoy.brain.ingest.history_columns import ORIGIN
-from convoy.brain.ingest.history_rows import Row
+from convoy.brain.ingest.history.columns import ORIGIN
+from convoy.brain.ingest.history.rows import Row
 from convoy.brain.store.engine import reading
 from convoy.brain.store.tables import MEASURED, HistoryObservation, Job
 from convoy.core.api.errors import NotFound

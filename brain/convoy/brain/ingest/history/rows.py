@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from convoy.brain.features.columns import Column
-from convoy.brain.ingest.history_columns import BY_NAME
+from convoy.brain.ingest.history.columns import BY_NAME
 
 Row = dict[str, Any]
 

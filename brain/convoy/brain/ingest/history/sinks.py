@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,18 +9,14 @@ from typing import Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import DBAPIError
 
-from convoy.brain.ingest.history_rows import Row
-from convoy.brain.ingest.history_scratch import Tally
-from convoy.brain.store import driver_errors
-from convoy.brain.store.engine import reading, writing
+from convoy.brain.ingest.history.rows import Row
+from convoy.brain.ingest.history.scratch import Tally
+from convoy.brain.store.engine import reading
 from convoy.brain.store.tables import HistoryObservation, Job
+from convoy.brain.store.turns import in_turns
 from convoy.brain.store.write import insert_new
-from convoy.core.api.errors import Unavailable
 from convoy.core.process.crashpoint import crash_point
-
-_ATTEMPTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +51,21 @@ class Store:
             Unavailable: the database can't be reached now; nothing of ``rows`` is stored.
         """
         wanted = self._measured.left_out(rows)
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                with writing(self._engine) as connection:
-                    there = _there(connection, wanted)
-                    new = [{**row, **self._marks} for row in wanted if row["digest"] not in there]
-                    insert_new(connection, HistoryObservation, new)
-                    crash_point("brain.import.before-commit")
-                crash_point("brain.import.after-commit")
-                return Fate(len(new), len(there), len(rows) - len(wanted))
-            except Unavailable as error:
-                deadlock = isinstance(error.__cause__, DBAPIError) and driver_errors.again(error.__cause__)
-                if not deadlock or attempt == _ATTEMPTS:
-                    raise
-                time.sleep(0.02 * attempt)
-        raise AssertionError("unreachable")
+        added = in_turns(self._engine, lambda connection: self._insert(connection, wanted))
+        crash_point("brain.import.after-commit")
+        return Fate(added, len(wanted) - added, len(rows) - len(wanted))
+
+    def _insert(self, connection: Connection, rows: Sequence[Row]) -> int:
+        """Insert the rows that aren't there and return how many they were."""
+        there = _there(connection, rows)
+        new = [{**row, **self._marks} for row in rows if row["digest"] not in there]
+        insert_new(connection, HistoryObservation, new)
+        crash_point("brain.import.before-commit")
+        return len(new)
 
 
 class Rehearsal:
-    """Counts what storing rows would do, and stores nothing. A context manager's worth of scratch: close it."""
+    """Counts what storing rows would do, and stores nothing. Close it: it keeps a temporary file."""
 
     def __init__(self, engine: Engine | None) -> None:
         """Take the store's engine, None where there is no store yet."""
@@ -112,13 +103,16 @@ class _MeasuredJobs:
     def left_out(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return the rows without those of measured jobs."""
         names = {row["job"] for row in rows} - self._known.keys()
-        with reading(self._engine) as connection:
-            found = connection.execute(sa.select(Job.uid).where(Job.uid.in_(names))).scalars().all() if names else []
-        from convoy.brain.features import frames
-
-        for uid in found:
-            self._known[uid] = not frames.observed(self._engine, uid).empty
+        if names:
+            with reading(self._engine) as connection:
+                ours = connection.execute(sa.select(Job.uid).where(Job.uid.in_(names))).scalars().all()
+            self._known.update((uid, self._is_measured(uid)) for uid in ours)
         return [row for row in rows if not self._known.get(row["job"])]
+
+    def _is_measured(self, uid: str) -> bool:
+        from convoy.brain.features import frames  # pandas takes long to import, and most files name none of our jobs
+
+        return not frames.observed(self._engine, uid).empty
 
 
 def _there(connection: Connection, rows: Sequence[Row]) -> set[str]:

@@ -1,8 +1,7 @@
-"""History from a file: past jobs' measurements, for a Brain that has seen none of its own yet.
+"""From a file of history to a sink.
 
-Rows are read, checked and stored a few thousand at a time, so a file may be larger than memory. A row is known by the
-digest of its content: importing a file again, or after a kill, adds what is missing and nothing twice.
-docs/history-format.md has the columns and the formats.
+Rows are read, checked and put there a few thousand at a time, so a file may be larger than memory. A row is known by
+the digest of its content: importing a file again, or after a kill, adds what is missing and nothing twice.
 """
 
 from __future__ import annotations
@@ -19,14 +18,12 @@ from pathlib import Path
 from sqlalchemy.engine import Engine
 
 from convoy.brain.features.columns import NAMES
-from convoy.brain.ingest.history_columns import ORIGIN
-from convoy.brain.ingest.history_file import HistoryFile, open_history
-from convoy.brain.ingest.history_rows import LONGEST_LABEL, Refusal, Row
-from convoy.brain.ingest.history_scratch import Tally
-from convoy.brain.ingest.history_store import Rehearsal, Sink, Store
+from convoy.brain.ingest.history.columns import ORIGIN
+from convoy.brain.ingest.history.file import HistoryFile, open_history
+from convoy.brain.ingest.history.rows import LONGEST_LABEL, Refusal, Row
+from convoy.brain.ingest.history.scratch import Tally
+from convoy.brain.ingest.history.sinks import Sink, Store
 from convoy.brain.store.tables import IMPORTED
-
-__all__ = ["Imported", "Refused", "Rehearsal", "Store", "import_history", "open_history", "take"]
 
 SHOWN = 20
 """Refused rows that are kept to be shown, where nothing else is said."""

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import BinaryIO, cast
 
 from convoy.brain.features.columns import Column
-from convoy.brain.ingest.history_columns import settle
-from convoy.brain.ingest.history_rows import Fault, Refusal, Row, RowCheck
+from convoy.brain.ingest.history.columns import settle
+from convoy.brain.ingest.history.rows import Fault, Refusal, Row, RowCheck
 from convoy.core.api.errors import InvalidInput
 
 LONGEST_LINE = 2**20

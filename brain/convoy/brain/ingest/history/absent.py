@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from convoy.brain.features.columns import BY_NAME
-from convoy.brain.ingest.history_columns import FILE_COLUMNS, ORIGIN, REQUIRED
+from convoy.brain.ingest.history.columns import FILE_COLUMNS, ORIGIN, REQUIRED
 from convoy.brain.models.frame import DEFAULTS, LABELS, WINDOW_NOISE
 
 _READ = {

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Protocol
 
 from convoy.brain.features.columns import Column
-from convoy.brain.ingest.history_csv import CsvHistory
-from convoy.brain.ingest.history_rows import Refusal, Row
+from convoy.brain.ingest.history.csv_file import CsvHistory
+from convoy.brain.ingest.history.rows import Refusal, Row
 from convoy.core.api.errors import InvalidInput
 
 CSV_ENDINGS = (".csv", ".csv.gz")
@@ -58,7 +58,7 @@ def open_history(path: Path) -> HistoryFile:
         if name.endswith(CSV_ENDINGS):
             return CsvHistory(path)
         if name.endswith(PARQUET_ENDINGS):
-            from convoy.brain.ingest.history_parquet import ParquetHistory
+            from convoy.brain.ingest.history.parquet_file import ParquetHistory
 
             return ParquetHistory(path)
     except OSError as error:

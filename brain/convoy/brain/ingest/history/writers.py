@@ -11,9 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from convoy.brain.ingest.history_columns import BY_NAME, FILE_COLUMNS
-from convoy.brain.ingest.history_file import CSV_ENDINGS, ENDINGS, PARQUET_ENDINGS
-from convoy.brain.ingest.history_rows import Row
+from convoy.brain.ingest.history.columns import BY_NAME, FILE_COLUMNS
+from convoy.brain.ingest.history.file import CSV_ENDINGS, ENDINGS, PARQUET_ENDINGS
+from convoy.brain.ingest.history.rows import Row
 from convoy.core.api.errors import InvalidInput
 from convoy.core.process.files import replacing
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from convoy.brain.features.columns import Column
-from convoy.brain.ingest.history_columns import settle
-from convoy.brain.ingest.history_rows import Fault, Refusal, Row, RowCheck
+from convoy.brain.ingest.history.columns import settle
+from convoy.brain.ingest.history.rows import Fault, Refusal, Row, RowCheck
 from convoy.core.api.errors import InvalidInput
 
 _BATCH = 2048
