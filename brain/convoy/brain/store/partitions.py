@@ -108,26 +108,41 @@ def reorganized(table: str, split: Sequence[str], days: Sequence[date]) -> str:
 
 
 def drop_days(engine: Engine, table: str, before: datetime) -> int:
-    """Drop the days that end at or before a moment; return how many. What is older than the first day goes with them.
+    """Drop the days that end at or before a moment, and what is older than all days; return how many days went.
 
     Raises:
         Unavailable: the database can't be reached, or the table stayed in use.
     """
     with reading(engine) as connection:
-        partitions = days_of(connection, table)
-    old = [one.name for one in partitions if one.before is not None and _midnight(one.before) <= before]
-    for name in old:
-        in_turns(engine, lambda connection, name=name: _drop(connection, table, name))  # type: ignore[misc]
+        old = _ended(days_of(connection, table), before)
+    for partition in old:
+        in_turns(engine, lambda connection, name=partition.name: _empty(connection, table, name))  # type: ignore[misc]
         crash_point("partitions.after-drop")
-    return sum(name != PAST for name in old)
+    if len(old) < 2:
+        return 0
+    return in_turns(engine, lambda connection: _give_to_past(connection, table, before))
 
 
-def _drop(connection: Connection, table: str, name: str) -> None:
-    if name == PAST:  # it stays, for what comes late, and is emptied
-        if connection.exec_driver_sql(f"SELECT 1 FROM {table} PARTITION ({PAST}) LIMIT 1").first() is not None:
-            connection.exec_driver_sql(f"ALTER TABLE {table} TRUNCATE PARTITION {PAST}")
-    elif any(one.name == name for one in days_of(connection, table)):  # else somebody else was quicker
-        connection.exec_driver_sql(f"ALTER TABLE {table} DROP PARTITION {name}")
+def _ended(partitions: Sequence[Partition], before: datetime) -> list[Partition]:
+    return [one for one in partitions if one.before is not None and _midnight(one.before) <= before]
+
+
+def _empty(connection: Connection, table: str, name: str) -> None:
+    if not any(one.name == name for one in days_of(connection, table)):  # somebody else was quicker
+        return
+    if connection.exec_driver_sql(f"SELECT 1 FROM {table} PARTITION ({name}) LIMIT 1").first() is not None:
+        connection.exec_driver_sql(f"ALTER TABLE {table} TRUNCATE PARTITION {name}")
+
+
+def _give_to_past(connection: Connection, table: str, before: datetime) -> int:
+    """Put the oldest partition in the place of ended days, so that what comes late isn't taken for the next day's."""
+    old = _ended(days_of(connection, table), before)
+    if len(old) < 2:
+        return 0
+    names = ", ".join(one.name for one in old)
+    past = f"PARTITION {PAST} VALUES LESS THAN ('{old[-1].before}')"
+    connection.exec_driver_sql(f"ALTER TABLE {table} REORGANIZE PARTITION {names} INTO ({past})")
+    return len(old) - 1
 
 
 def _is_crowded(connection: Connection, table: str) -> bool:

@@ -6,7 +6,7 @@ thousand a transaction. On MySQL a day's partition is dropped, which takes no ti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -135,29 +135,26 @@ def _remove_days(
         waiting = sa.select(RollupDue.hour).where(RollupDue.series == series, RollupDue.hour < before).limit(1)
         if connection.execute(waiting).first() is not None:
             return 0
-        since = complete_since(connection, name)
-        if since is not None and since >= before:
-            return 0
-        subjects = _subjects(connection, series, since, before)
     in_turns(engine, lambda connection: set_complete_since(connection, name, before))
     crash_point("retention.after-bound")
     days = partitions.drop_days(engine, name, before)
     if engine.dialect.name == "mysql":
         return days
-    moment = table.started_at if hasattr(table, "started_at") else table.ended_at
     owner = getattr(table, SUBJECT[series])
+    moment = table.started_at if hasattr(table, "started_at") else table.ended_at
+    with reading(engine) as connection:
+        subjects = list(_subjects(connection, owner))
     return sum(
         delete_in_batches(engine, table, sa.and_(owner == subject, moment < before), on_rows) for subject in subjects
     )
 
 
-def _subjects(connection: Connection, series: str, since: datetime | None, before: datetime) -> list[int]:
-    """Return whose rows lie before a moment, and not before the one up to which rows were removed already."""
-    hours = KINDS[series][2]
-    query = sa.select(getattr(hours, SUBJECT[series])).distinct().where(hours.started_at < before)
-    if since is not None:
-        query = query.where(hours.started_at >= since)
-    return list(connection.execute(query).scalars())
+def _subjects(connection: Connection, owner: Any) -> Iterator[int]:
+    """Yield whose rows a series holds, by leaps through its key: it isn't read as a whole."""
+    found = connection.execute(sa.select(sa.func.min(owner))).scalar()
+    while found is not None:
+        yield found
+        found = connection.execute(sa.select(sa.func.min(owner)).where(owner > found)).scalar()
 
 
 def _remove_jobs(engine: Engine, before: datetime, on_rows: Callable[[int], None]) -> dict[str, int]:

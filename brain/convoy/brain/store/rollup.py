@@ -16,6 +16,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from convoy.brain.store import sums
 from convoy.brain.store.engine import reading
+from convoy.brain.store.locks import exclusive
 from convoy.brain.store.series import complete_since
 from convoy.brain.store.tables import RollupDue
 from convoy.brain.store.turns import in_turns
@@ -23,6 +24,7 @@ from convoy.core.process.crashpoint import crash_point
 
 HOUR = timedelta(hours=1)
 _PAGE = 2000
+_LOCK_SECONDS = 60.0
 _MOST_HOURS = 24
 """Of one subject in one transaction: its locks are held for some ten milliseconds."""
 
@@ -57,11 +59,12 @@ def roll_up(engine: Engine, *, on_hours: Callable[[int], None] = lambda count: N
         Unavailable: the database can't be reached, or rows stayed locked by others; run it again.
     """
     count = 0
-    for due in _due(engine):
-        in_turns(engine, lambda connection, due=due: _sum(connection, due))  # type: ignore[misc]
-        crash_point("rollup.after-subject")
-        count += len(due.hours)
-        on_hours(len(due.hours))
+    with exclusive(engine, "rollup", _LOCK_SECONDS):
+        for due in _due(engine):
+            in_turns(engine, lambda connection, due=due: _sum(connection, due))  # type: ignore[misc]
+            crash_point("rollup.after-subject")
+            count += len(due.hours)
+            on_hours(len(due.hours))
     return count
 
 
