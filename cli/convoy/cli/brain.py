@@ -170,6 +170,84 @@ def export(
     )
 
 
+@app.command("collect")
+def collect(
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEP",
+            help="Time between two rows [env: CONVOY_LOAD_STEP_SECONDS; default: 30s].",
+            show_default=False,
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Collect what is due now, and end.")] = False,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Collect the past since then, and end.", show_default=False),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="With --from: until then.", show_default=False)
+    ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Queries in place of built-in ones (docs/prometheus.md).", show_default=False
+        ),
+    ] = None,
+    show_queries: Annotated[
+        bool, typer.Option("--show-queries", help="Print the queries in force; ask nothing.")
+    ] = False,
+    prometheus_url: Annotated[
+        str | None,
+        typer.Option(help="Where Prometheus is [env: CONVOY_PROMETHEUS_URL].", show_default=False),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Name of the cluster [env: CONVOY_CLUSTER; default: default].", show_default=False),
+    ] = None,
+    database_url: DatabaseUrl = None,
+    state_dir: StateDir = None,
+) -> None:
+    """Collect the load of machines and of jobs' pods out of Prometheus into the store.
+
+    Runs in the foreground until it is told to stop. CPU, memory, network, disk and accelerators are asked for at
+    moments of a fixed grid, so that nothing is stored twice, whoever asks and however often. Through an outage of
+    Prometheus or the database it waits, and then fills the gap. A metric that Prometheus doesn't have is named; the
+    others are stored. A back-fill (--from) may be broken off and begun again.
+
+    Secrets belong into the environment: CONVOY_PROMETHEUS_TOKEN, or CONVOY_PROMETHEUS_URL with user and password.
+
+    \b
+    Examples:
+      convoy brain collect --prometheus-url http://prometheus:9090
+      convoy brain collect --from 2026-01-31 --until 2026-02-07T12:00
+      convoy brain collect --show-queries > queries.toml
+
+    Exit status: 0 done, or after SIGTERM; 1 Prometheus or the database is away (--once, --from); 2 the settings, the
+    queries, Prometheus or the database can't be used.
+    """
+    enter(state_dir)
+    from convoy.cli import collect as command
+
+    if until is not None and since is None:
+        raise typer.BadParameter("--until needs --from")
+    if once and since is not None:
+        raise typer.BadParameter("--once and --from exclude each other")
+    settings = command.settings_of(
+        every, queries=queries, prometheus_url=prometheus_url, cluster=cluster, database_url=database_url
+    )
+    if show_queries:
+        command.show_queries(settings)
+    elif once:
+        command.collect_once(settings)
+    elif since is not None:
+        command.fill(settings, since, until)
+    else:
+        from convoy.brain.ingest.prometheus.process import run
+
+        run(settings)
+
+
 @app.command("migrate")
 def migrate(database_url: DatabaseUrl = None, state_dir: StateDir = None) -> None:
     """Bring the Brain's database to this version's tables. Changes nothing where it is there already.
@@ -210,3 +288,56 @@ def maintain(database_url: DatabaseUrl = None, state_dir: StateDir = None) -> No
     from convoy.cli.maintain import run
 
     run(database_url)
+
+
+@app.command("monitor")
+def monitor(
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="What the store calls the cluster [env: CONVOY_CLUSTER].", show_default=False
+        ),
+    ] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", "-n", help="Follow only this one; may be given again.", show_default=False),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            help="How to reach the cluster [default: $KUBECONFIG, ~/.kube/config, the pod's service account].",
+            show_default=False,
+        ),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Context of the kubeconfig [default: its current one].", show_default=False)
+    ] = None,
+    local: Annotated[bool, typer.Option("--local", help="Follow this machine's cluster instead.")] = False,
+    database_url: DatabaseUrl = None,
+    state_dir: StateDir = None,
+) -> None:
+    """Keep a cluster's jobs, scale plans, pods, machines and events in the store, as they are and while they change.
+
+    Reads and changes nothing in the cluster; deploy/monitor/rbac.yaml is all it needs to be allowed. Outages of the
+    cluster or the database are waited out. What was deleted while no monitor ran is noticed at the next start.
+    docs/monitor.md says what is stored of what.
+
+    \b
+    Examples:
+      convoy brain monitor --cluster training --database-url mysql://USER:PASSWORD@HOST:3306/DATABASE
+      convoy brain monitor --namespace team-a --namespace team-b --context training
+
+    Exit status: 0 after SIGTERM, 2 where the cluster refuses us or the database can't be used.
+    """
+    enter(state_dir)
+    from functools import partial
+
+    from convoy.brain.ingest.monitor import process
+    from convoy.brain.settings import BrainSettings
+    from convoy.core.api.errors import InvalidSetting
+
+    if local and (kubeconfig or context):
+        raise InvalidSetting("--local follows this machine: leave it out, or --kubeconfig and --context")
+    settings = BrainSettings.load(database_url=database_url, cluster=cluster)
+    source = partial(process.local, settings.state_dir) if local else partial(process.kubernetes, kubeconfig, context)
+    process.run(settings, source, namespace or [])
