@@ -149,6 +149,7 @@ def _mysql(url: URL, connect_seconds: int) -> Engine:
             # A value that doesn't fit is an error, whatever the server's own mode.
             "init_command": "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         },
+        paramstyle="format",  # values by their place: a little quicker with many rows than by name
         pool_pre_ping=True,
         pool_recycle=1800,
         pool_timeout=10,
