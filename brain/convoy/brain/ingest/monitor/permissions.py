@@ -1,0 +1,37 @@
+"""Whether the cluster lets the monitor read what it follows, asked before it begins: all that is missing at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from convoy.core.api.errors import ConvoyError, Unusable
+from convoy.core.cluster.port import ClusterReader, Kind
+
+_MOMENT = 0.01
+
+
+def check(reader: ClusterReader, wanted: Iterable[tuple[Kind, str | None]]) -> None:
+    """Try to list and to watch each kind in its namespace (None: all).
+
+    Raises:
+        Unusable: with a sentence for each thing that is refused.
+    """
+    refused: list[Unusable] = []
+    for kind, namespace in wanted:
+        with suppress(ConvoyError):  # whatever else is wrong is waited out later
+            try:
+                _try(reader, kind, namespace)
+            except Unusable as error:
+                refused.append(error)
+                if error.reason not in ("Forbidden", "KindNotServed"):
+                    break  # nobody is let in: asking on tells nothing new
+    if refused:
+        raise Unusable("\n".join(str(error) for error in refused), reason=refused[0].reason)
+
+
+def _try(reader: ClusterReader, kind: Kind, namespace: str | None) -> None:
+    pages = reader.pages(kind, namespace)
+    version = next(iter(pages)).resource_version
+    for _ in reader.watch(kind, version, namespace, timeout=_MOMENT):
+        return
