@@ -18,7 +18,7 @@ from convoy.core.process import logs
 from convoy.core.process.clock import Clock
 from convoy.core.rpc import status
 from convoy.core.rpc.caller import async_channel
-from convoy.master.feed import Feed
+from convoy.master.feed import BATCH, Feed
 
 log = logs.get("master.brain")
 
@@ -67,7 +67,8 @@ class BrainClient:
         quiet_since = self._clock.monotonic()
         failures = 0
         while True:
-            await asyncio.sleep(min(_SEND_EVERY * 2.0 ** min(failures, 3), _LONGEST_PAUSE))
+            behind = not failures and self._feed.waiting >= BATCH  # the Brain was away: catch up
+            await asyncio.sleep(0.0 if behind else min(_SEND_EVERY * 2.0 ** min(failures, 3), _LONGEST_PAUSE))
             now = self._clock.monotonic()
             if self._feed.waiting or failures or self.reach.available is None or now - quiet_since > _PROBE_EVERY:
                 quiet_since = now

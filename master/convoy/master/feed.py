@@ -12,7 +12,8 @@ from typing import Any
 from convoy.core.api.v1 import brain_pb2, metrics_pb2
 
 _MOST = {"speed": 20_000, "load": 20_000, "events": 5_000}
-_BATCH = 500
+BATCH = 500
+"""Rows of a kind in one report."""
 
 
 class Feed:
@@ -79,4 +80,4 @@ class Feed:
 
     def _take(self, kind: str) -> list[Any]:
         rows = self._rows[kind]
-        return [rows.popleft() for _ in range(min(_BATCH, len(rows)))]
+        return [rows.popleft() for _ in range(min(BATCH, len(rows)))]
