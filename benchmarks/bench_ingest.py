@@ -84,8 +84,8 @@ def server_url() -> str:
 
 
 @contextmanager
-def database(server: str) -> Iterator[str]:
-    """Give the URL of a migrated database that is dropped at the end."""
+def database(server: str, *, keep: bool = False) -> Iterator[str]:
+    """Give the URL of a migrated database that is dropped at the end, or kept and named."""
     name = f"convoy_bench_{uuid.uuid4().hex[:8]}"
     root = sa.create_engine(parse_url(server).set(database=None))
     with root.begin() as connection:
@@ -95,8 +95,11 @@ def database(server: str) -> Iterator[str]:
         migrate(url)
         yield url
     finally:
-        with root.begin() as connection:
-            connection.exec_driver_sql(f"DROP DATABASE {name}")
+        if keep:
+            print(f"kept               {name}")
+        else:
+            with root.begin() as connection:
+                connection.exec_driver_sql(f"DROP DATABASE {name}")
         root.dispose()
 
 
