@@ -2,6 +2,34 @@
 
 from __future__ import annotations
 
-from convoy.brain.features.observations import ENDED, history, is_over, observed
+from convoy.brain.features.layout import Layout
+from convoy.brain.features.machine_load import MACHINE_LOAD, machine_load
+from convoy.brain.features.memory import MEMORY_USAGE, memory_usage
+from convoy.brain.features.observations import OBSERVATIONS, history, is_over, observed
+from convoy.brain.features.outcomes import PLAN_OUTCOMES, plan_outcomes
+from convoy.brain.features.pod_load import POD_LOAD, pod_load
+from convoy.brain.features.utilization import CLUSTER_HOURS, MACHINE_HOURS, cluster_hours, machine_hours
 
-__all__ = ["ENDED", "history", "is_over", "observed"]
+__all__ = [
+    "LAYOUTS",
+    "cluster_hours",
+    "history",
+    "is_over",
+    "machine_hours",
+    "machine_load",
+    "memory_usage",
+    "observed",
+    "plan_outcomes",
+    "pod_load",
+]
+
+LAYOUTS: tuple[Layout, ...] = (
+    OBSERVATIONS,
+    POD_LOAD,
+    MACHINE_LOAD,
+    MACHINE_HOURS,
+    CLUSTER_HOURS,
+    MEMORY_USAGE,
+    PLAN_OUTCOMES,
+)
+"""What each function returns."""

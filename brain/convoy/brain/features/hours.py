@@ -22,7 +22,7 @@ from convoy.brain.store.tables import RollupDue
 
 _RUNS_AT_ONCE = 16
 """A query names each run of hours by itself, so that the database reads no others. (If it joined the table of due
-hours, MySQL would use the subject's part of the series' key alone.) Each row is compared with all, so they are few."""
+hours, MySQL would use the subject's part of the series' key alone.) Each row is compared with all: so few."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def _typed(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
     return values.astype("boolean") if kind == "flag" else values.astype("float64")
 
 
-def read(connection: Connection, query: sa.Select[Any], rows: int = CHUNK) -> Iterator[pd.DataFrame]:
+def read(connection: Connection, query: sa.Select[*tuple[Any, ...]], rows: int = CHUNK) -> Iterator[pd.DataFrame]:
     """Yield the rows that a query finds, at most ``rows`` in a frame; no more of them are held at a time."""
     result = connection.execute(query, execution_options={"yield_per": rows})
     names = list(result.keys())
@@ -86,37 +86,33 @@ def read(connection: Connection, query: sa.Select[Any], rows: int = CHUNK) -> It
         yield pd.DataFrame(part, columns=names)
 
 
-def read_all(connection: Connection, query: sa.Select[Any]) -> pd.DataFrame:
+def read_all(connection: Connection, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
     """Return all rows that a query finds."""
     parts = list(read(connection, query))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*query.selected_columns.keys()])
 
 
-def whole(engine: Engine, tables: Sequence[type[Any]], layout: Layout, parts: Parts) -> pd.DataFrame:
-    """Return all parts as one frame, sorted.
+def delivered(
+    engine: Engine, tables: Sequence[type[Any]], layout: Layout, parts: Parts, chunks: int | None
+) -> pd.DataFrame | Iterator[pd.DataFrame]:
+    """Return all parts as one frame, sorted; or, one after the other, frames of at most ``chunks`` rows.
 
     Raises:
+        InvalidInput: ``chunks`` is less than 1.
         Unavailable: the database can't be reached now.
     """
-    with snapshot(engine, *tables) as connection:
-        return layout.joined([layout.typed(part) for part in parts(connection, CHUNK)])
+    if chunks is None:
+        with snapshot(engine, *tables) as connection:
+            found = [layout.typed(part) for part in parts(connection, CHUNK)]
+        return layout.joined(found)
+    if chunks < 1:
+        raise InvalidInput(f"chunks is {chunks}: expected a number of rows, 1 or more", reason="InvalidChunk")
+    return _in_chunks(engine, tables, layout, parts, chunks)
 
 
-def in_chunks(
+def _in_chunks(
     engine: Engine, tables: Sequence[type[Any]], layout: Layout, parts: Parts, rows: int
 ) -> Iterator[pd.DataFrame]:
-    """Yield the parts, at most ``rows`` rows each. The snapshot lasts until the last one, or until it is closed.
-
-    Raises:
-        InvalidInput: ``rows`` is less than 1.
-        Unavailable: the database can't be reached now.
-    """
-    if rows < 1:
-        raise InvalidInput(f"chunks is {rows}: expected a number of rows, 1 or more", reason="InvalidChunk")
-
-    def each() -> Iterator[pd.DataFrame]:
-        with snapshot(engine, *tables) as connection:
-            for part in parts(connection, rows):
-                yield layout.typed(part)
-
-    return each()
+    with snapshot(engine, *tables) as connection:
+        for part in parts(connection, rows):
+            yield layout.typed(part)
