@@ -110,9 +110,14 @@ def test_the_same_rows_are_the_same_from_every_format(engine, home, rows):
 
 
 @pytest.mark.parametrize(
-    ("crash", "kept"), [("before-commit:1", 0), ("before-commit:2", 5000), ("after-commit:2", 10_000)]
+    ("ending", "crash", "kept"),
+    [
+        (".csv", "before-commit:1", 0),
+        (".csv", "before-commit:2", 5000),
+        (".csv", "after-commit:2", 10_000),
+        (".parquet", "before-commit:2", 5000),
+    ],
 )
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_a_kill_leaves_whole_chunks_and_importing_again_adds_the_rest(engine, store, home, ending, crash, kept):
     write = write_csv if ending == ".csv" else write_parquet
     path = write(home / f"history{ending}", many(12_000))
