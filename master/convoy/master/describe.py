@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convoy.core.api import admission, names, resources
 from convoy.core.api.errors import InvalidManifest
-from convoy.core.api.job import ElasticJob
+from convoy.core.api.job import ElasticJob, Strategy
 from convoy.core.api.resources import Room
 from convoy.core.api.template import template_key
 from convoy.core.api.v1 import brain_pb2
@@ -34,15 +34,19 @@ def facts(job: ElasticJob, *, brain: bool) -> Facts:
 
 def description(job: ElasticJob, state: str) -> brain_pb2.JobDescription:
     """Return the job's description for the Brain."""
-    main = job.spec.replica_specs[names.WORKER].template.main()
+    main, labels = job.spec.replica_specs[names.WORKER].template.main(), job.metadata.labels
     return brain_pb2.JobDescription(
         uid=job.metadata.uid,
         name=job.metadata.name,
         namespace=job.metadata.namespace,
         template=template_key(main),
         image=main.image or "",
-        user=job.metadata.labels.get(names.LABEL_USER, ""),
+        user=labels.get(names.LABEL_USER, ""),
+        model=labels.get(names.LABEL_MODEL, ""),
+        dataset=labels.get(names.LABEL_DATASET, ""),
         strategy=job.spec.distribution_strategy.short,
+        mode="sync" if job.spec.distribution_strategy is Strategy.ALLREDUCE else "",
+        optimize_mode=job.spec.mode.value,
         state=state,
     )
 

@@ -168,7 +168,7 @@ def test_the_hours_and_pods_of_a_report_are_marked_and_made(engine, ingest):
 def test_what_a_job_is_may_become_known_later_and_is_not_rewritten(engine, ingest):
     ingest.store(envelope(1), report(window(1), of=job()))
     later = job()
-    later.accelerator, later.dataset, later.mode, later.optimize_mode = "a100", "digits", "sync", "cluster"
+    later.dataset, later.mode, later.optimize_mode = "digits", "sync", "cluster"
     later.features.update({"model_parameters": 1e6, "learning_rate": 0.1, "batch_size": -1.0, "layers": 3.0})
     ack = ingest.store(envelope(2), report(window(2), of=later))
     assert "feature" in ack.refused[0]
@@ -176,11 +176,6 @@ def test_what_a_job_is_may_become_known_later_and_is_not_rewritten(engine, inges
     later.dataset = "another"
     ingest.store(envelope(3), report(window(3), of=later))
     found = queries.find_job(engine, "uid-1")
-    assert (found.accelerator, found.dataset, found.mode, found.optimize_mode) == (
-        "a100",
-        "digits",
-        "sync",
-        "cluster",
-    )
+    assert (found.dataset, found.mode, found.optimize_mode) == ("digits", "sync", "cluster")
     assert (found.model_parameters, found.learning_rate, found.batch_size) == (1e6, 0.1, None)
     assert [row.name for row in rows(engine, JobFeature)] == ["layers"]

@@ -39,7 +39,6 @@ _DESCRIPTION = {
     "mode": 16,
     "optimize_mode": 32,
     "dataset": 255,
-    "accelerator": 255,
 }
 STATES = ("", "Waiting", "Running", "Succeeded", "Failed")
 STRATEGIES = ("", "ps", "allreduce")

@@ -12,7 +12,7 @@ from convoy.brain.store.tables import MEASURED, Job, JobFeature, JobNode
 from convoy.brain.store.write import Row, insert_new, insert_or_update
 
 LATER = (
-    *("mode", "optimize_mode", "dataset", "accelerator", "model", "node_type", "cluster"),
+    *("mode", "optimize_mode", "dataset", "model", "node_type", "cluster"),
     *("model_parameters", "dataset_samples", "batch_size", "learning_rate"),
 )
 """What may become known after the first report."""

@@ -35,7 +35,9 @@ SCALE_MANUAL = "manual"
 
 # Labels on jobs.
 LABEL_USER = "user"
-"""Whose the job is, for the Brain's records."""
+LABEL_MODEL = "model"
+LABEL_DATASET = "dataset"
+"""Whose the job is, what it trains and on what, for the Brain's records."""
 
 # Annotations of ours.
 ANNOTATION_WORKING_DIRECTORY = "convoy/working-directory"

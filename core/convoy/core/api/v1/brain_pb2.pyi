@@ -30,7 +30,7 @@ class BrainAck(_message.Message):
     def __init__(self, stored: _Optional[int] = ..., refused: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobDescription(_message.Message):
-    __slots__ = ("uid", "name", "namespace", "template", "image", "user", "strategy", "state", "cluster", "node_type", "model", "features", "mode", "optimize_mode", "dataset", "accelerator")
+    __slots__ = ("uid", "name", "namespace", "template", "image", "user", "strategy", "state", "cluster", "node_type", "model", "features", "mode", "optimize_mode", "dataset")
     class FeaturesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -53,7 +53,6 @@ class JobDescription(_message.Message):
     MODE_FIELD_NUMBER: _ClassVar[int]
     OPTIMIZE_MODE_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
-    ACCELERATOR_FIELD_NUMBER: _ClassVar[int]
     uid: str
     name: str
     namespace: str
@@ -69,8 +68,7 @@ class JobDescription(_message.Message):
     mode: str
     optimize_mode: str
     dataset: str
-    accelerator: str
-    def __init__(self, uid: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ..., template: _Optional[str] = ..., image: _Optional[str] = ..., user: _Optional[str] = ..., strategy: _Optional[str] = ..., state: _Optional[str] = ..., cluster: _Optional[str] = ..., node_type: _Optional[str] = ..., model: _Optional[str] = ..., features: _Optional[_Mapping[str, float]] = ..., mode: _Optional[str] = ..., optimize_mode: _Optional[str] = ..., dataset: _Optional[str] = ..., accelerator: _Optional[str] = ...) -> None: ...
+    def __init__(self, uid: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ..., template: _Optional[str] = ..., image: _Optional[str] = ..., user: _Optional[str] = ..., strategy: _Optional[str] = ..., state: _Optional[str] = ..., cluster: _Optional[str] = ..., node_type: _Optional[str] = ..., model: _Optional[str] = ..., features: _Optional[_Mapping[str, float]] = ..., mode: _Optional[str] = ..., optimize_mode: _Optional[str] = ..., dataset: _Optional[str] = ...) -> None: ...
 
 class PlanOutcome(_message.Message):
     __slots__ = ("plan", "recommendation", "created", "carried_out", "workers_before", "workers_after", "predicted", "predicted_lower", "predicted_upper", "realized", "realized_seconds", "restart_seconds", "reason", "message", "rolled_back")
