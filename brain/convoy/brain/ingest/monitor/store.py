@@ -7,23 +7,22 @@ isn't there is handed back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from convoy.brain.ingest.monitor import merge, subjects
+from convoy.brain.ingest.monitor.bring import bring
 from convoy.brain.ingest.monitor.parts import Row
 from convoy.brain.ingest.monitor.told import Entry
 from convoy.brain.store.tables import Cluster, Job, JobEvent, JobNode, Node, NodeEvent, Recommendation, ScalePlan
-from convoy.brain.store.write import insert_new, insert_or_update
+from convoy.brain.store.write import insert_new
 from convoy.core.api import names
 from convoy.core.cluster.port import Kind
-
-Merge = Callable[[Row, Row], Row]
 
 _SEEN = timedelta(minutes=1)
 """How old the last sign of a cluster may grow before it is written again."""
@@ -63,7 +62,13 @@ def _nodes(connection: Connection, place: Place, entries: list[Entry], now: date
         for entry in entries
         if entry.row is not None
     ]
-    _bring(connection, Node, ("cluster_id", "name"), told, merge.node)
+    changes = bring(connection, Node, ("cluster_id", "name"), told, merge.node)
+    told_anew = [_kinds(new) for old, new in changes if _kinds(old)[1:] != _kinds(new)[1:]]
+    if told_anew:
+        here = JobNode.node_id.in_([machine.id for machine in told_anew])
+        query = sa.select(JobNode.job_id, JobNode.node_id, JobNode.role, JobNode.accelerators).where(here)
+        pods = [dict(row) for row in connection.execute(query).mappings()]
+        _describe_by_machines(connection, pods, told_anew)
 
 
 def _jobs(connection: Connection, place: Place, entries: list[Entry], now: datetime) -> None:
@@ -76,7 +81,7 @@ def _jobs(connection: Connection, place: Place, entries: list[Entry], now: datet
             told.append(
                 _job(row, place, made_at or now, (ended_at if over else None) or now) | {"gone_at": entry.gone_at}
             )
-    _bring(connection, Job, ("uid",), told, merge.job)
+    bring(connection, Job, ("uid",), told, merge.job)
 
 
 def _job(row: Row, place: Place, first_seen: datetime, last_seen: datetime) -> Row:
@@ -110,37 +115,48 @@ def _pods(connection: Connection, place: Place, entries: list[Entry], now: datet
         return
     jobs = _named_jobs(connection, place, (row for _, row in given), now)
     machines = _machines(connection, place, {row["node"] for _, row in given} - {""}, now)
-    told = []
+    told: list[Row] = []
     for entry, row in given:
         machine = machines.get(row["node"])
         rest = {name: value for name, value in row.items() if name not in _REFERENCES}
         node_id = machine.id if machine else None
         told.append({**rest, "job_id": jobs[row["job_uid"]], "node_id": node_id, "gone_at": entry.gone_at})
-    _bring(connection, JobNode, ("job_id", "name"), told, merge.pod)
-    _describe_by_machines(connection, told, {machine.id: machine for machine in machines.values()})
+    bring(connection, JobNode, ("job_id", "name"), told, merge.pod)
+    _describe_by_machines(connection, told, machines.values())
 
 
 _REFERENCES = ("namespace", "job_uid", "job_name", "node", "made_at")
 
 
-def _machines(connection: Connection, place: Place, named: set[str], now: datetime) -> dict[str, Any]:
+class _Machine(NamedTuple):
+    id: int
+    node_type: str
+    accelerator: str
+
+
+def _kinds(node: Any) -> _Machine:
+    return _Machine(node["id"], node["node_type"], node["accelerator"])
+
+
+def _machines(connection: Connection, place: Place, named: set[str], now: datetime) -> dict[str, _Machine]:
     """Return the machines of these names; make a row of one that isn't told yet."""
     query = sa.select(Node.id, Node.name, Node.node_type, Node.accelerator)
     query = query.where(Node.cluster_id == place.id, Node.name.in_(named))
-    found = {row.name: row for row in connection.execute(query)} if named else {}
+    found = {row["name"]: _kinds(row) for row in connection.execute(query).mappings()} if named else {}
     new = [
         {"cluster_id": place.id, "name": name, "first_seen": now, "last_seen": now, "gone_at": now}
         for name in sorted(named - found.keys())
     ]
     insert_new(connection, Node, new)
-    return {row.name: row for row in connection.execute(query)} if new else found
+    return {row["name"]: _kinds(row) for row in connection.execute(query).mappings()} if new else found
 
 
-def _describe_by_machines(connection: Connection, pods: list[Row], machines: dict[int, Any]) -> None:
+def _describe_by_machines(connection: Connection, pods: list[Row], machines: Iterable[_Machine]) -> None:
     """Say of jobs on what kind of machine their workers run, unless that is known."""
+    by_id = {machine.id: machine for machine in machines}
     kinds: dict[tuple[str, str], set[int]] = {}
     for pod in pods:
-        machine = machines.get(pod["node_id"])
+        machine = by_id.get(pod["node_id"])
         if machine is None or pod["role"] != names.WORKER:
             continue
         for column, kind in (("node_type", machine.node_type), ("accelerator", machine.accelerator)):
@@ -174,7 +190,7 @@ def _plans(connection: Connection, place: Place, entries: list[Entry], now: date
             | {"recommendation_id": row["recommendation_id"] if row["recommendation_id"] in there else None}
             | _NOT_TOLD
         )
-    _bring(connection, ScalePlan, ("job_id", "name"), told, merge.plan)
+    bring(connection, ScalePlan, ("job_id", "name"), told, merge.plan)
     return waiting
 
 
@@ -224,50 +240,3 @@ def _gone(connection: Connection, place: Place, table: type[Any], entries: list[
         if table is Node:
             statement = statement.where(Node.cluster_id == place.id)
         connection.execute(statement.values(gone_at=moment))
-
-
-def _bring(connection: Connection, table: type[Any], key: tuple[str, ...], told: list[Row], merged: Merge) -> None:
-    """Bring the rows of ``key`` to what merging says. Rows that needn't change are neither written nor locked."""
-    if not told:
-        return
-    wanted: dict[tuple[Any, ...], list[Row]] = {}
-    for row in told:
-        wanted.setdefault(tuple(row[name] for name in key), []).append(row)
-    stored = _stored(connection, table, key, wanted.keys())
-    insert_new(connection, table, [rows[0] for which, rows in sorted(wanted.items()) if which not in stored])
-    changing = [
-        which for which, rows in wanted.items() if which not in stored or _merged(stored[which], rows, merged)
-    ]
-    # Again, now locked: another process may have stored the same, or a master told of it.
-    found = _stored(connection, table, key, changing, lock=True)
-    rows = [new for which, row in found.items() if (new := _merged(row, wanted[which], merged))]
-    for row in rows:
-        del row["id"]  # the key finds it
-    columns = [column.name for column in table.__table__.columns if column.name != "id"]
-    insert_or_update(connection, table, rows, key=key, update=columns)
-
-
-def _merged(stored: Row, told: list[Row], merged: Merge) -> Row | None:
-    """Return what the row is to become; None where it is that."""
-    new = stored
-    for row in told:
-        new = merged(new, row)
-    return new if new != stored else None
-
-
-def _stored(
-    connection: Connection,
-    table: type[Any],
-    key: tuple[str, ...],
-    which: Iterable[tuple[Any, ...]],
-    *,
-    lock: bool = False,
-) -> dict[tuple[Any, ...], Row]:
-    keys = list(which)
-    if not keys:
-        return {}
-    columns = [getattr(table, name) for name in key]
-    there = columns[0].in_([one for (one,) in keys]) if len(key) == 1 else sa.tuple_(*columns).in_(keys)
-    query = sa.select(table.__table__).where(there).order_by(table.id)
-    rows = connection.execute(query.with_for_update() if lock else query).mappings()
-    return {tuple(row[name] for name in key): dict(row) for row in rows}
