@@ -29,6 +29,10 @@ _CONNECT_SECONDS = 5.0
 _MOST_BYTES = 32 * 2**20
 _PIECE = 2**18
 _SAID = 300
+_URL = (
+    "is the URL right, http or https, and the path before /api/v1? Set it with --prometheus-url or "
+    "CONVOY_PROMETHEUS_URL"
+)
 
 
 class TooMuch(InvalidInput):
@@ -106,8 +110,7 @@ class Prometheus:
         except (requests.exceptions.JSONDecodeError, KeyError, TypeError, IndexError, ValueError):
             # A page to log in at, say. (JSONDecodeError is a RequestException too.)
             raise Unusable(
-                f"Prometheus at {place}: what answers there isn't Prometheus' HTTP API; is the URL right, with its "
-                "path before /api/v1? Set it with --prometheus-url or CONVOY_PROMETHEUS_URL",
+                f"Prometheus at {place}: what answers there isn't Prometheus' HTTP API; {_URL}",
                 reason="PrometheusForeign",
             ) from None
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
@@ -162,8 +165,7 @@ class _Session(requests.Session):
         if status in (408, 429) or status >= 500:
             return _away(self._address.url, f"HTTP status {status} {said}".strip())
         return Unusable(
-            f"{place}: HTTP status {status} for a query; is the URL right, with its path before /api/v1? Set it with "
-            "--prometheus-url or CONVOY_PROMETHEUS_URL",
+            f"{place}: HTTP status {status} for a query; {_URL}",
             reason="PrometheusForeign",
         )
 
