@@ -19,6 +19,7 @@ from convoy.brain.store import sums
 from convoy.brain.store.rollup import Due, runs
 from convoy.brain.store.series import SUBJECT, complete_since
 from convoy.brain.store.tables import RollupDue
+from convoy.core.api.errors import InvalidInput
 
 _RUNS_AT_ONCE = 16
 """A query names each run of hours by itself, so that the database reads no others. (If it joined the table of due
@@ -27,10 +28,24 @@ hours, MySQL would use the subject's part of the series' key alone.) Each row is
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time [since, until); None: without a bound."""
+    """A stretch of time [since, until); None: without a bound.
+
+    Raises:
+        InvalidInput: a moment without a time zone.
+    """
 
     since: datetime | None = None
     until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what might mean any zone's time."""
+        for name, moment in (("since", self.since), ("until", self.until)):
+            if moment is not None and moment.tzinfo is None:
+                raise InvalidInput(
+                    f"{name} is {moment}: expected a moment with its time zone, such as "
+                    "datetime(2026, 3, 1, tzinfo=timezone.utc)",
+                    reason="InvalidMoment",
+                )
 
     def of_steps(self, step: timedelta) -> Span:
         """Return the span of the whole steps (minutes, hours) that begin in this one."""

@@ -5,7 +5,6 @@ import pytest
 import sqlalchemy as sa
 
 from convoy.brain.features import frames
-from convoy.brain.features.columns import COLUMNS, NAMES
 from convoy.brain.ingest.history import import_history
 from convoy.brain.ingest.reports import Ingest
 from convoy.brain.models.frame import observations_of
@@ -38,15 +37,6 @@ def rounds(uid="uid-1", state="Running"):
         window(20, rate=106, round=3),
     ]
     return report(*windows, of=job(uid, state=state))
-
-
-def test_the_columns_have_their_documented_order_and_types_even_where_nothing_is_known(engine):
-    for frame in (frames.history(engine), frames.observed(engine, "nobody")):
-        assert list(frame.columns) == list(NAMES)
-        assert len(frame) == 0
-        for column in COLUMNS:
-            expected = {"label": "object", "time": "datetime64[us, UTC]"}.get(column.kind, "float64")
-            assert str(frame[column.name].dtype) == expected, column.name
 
 
 def test_a_running_job_has_a_row_a_round_without_its_warm_up(engine, ingest):
