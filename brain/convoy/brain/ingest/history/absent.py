@@ -24,7 +24,7 @@ UNREAD: tuple[str, ...] = tuple(name for name in BY_NAME if name not in _READ an
 def without(name: str) -> str:
     """Return what follows where a column is absent or empty, in a few words."""
     if name in REQUIRED:
-        return "the file is refused"
+        return "the file is refused; the row, where it is empty"
     if name == ORIGIN:
         return "the file's name stands for it"
     return _READ.get(name, "nothing: no model reads it yet")
