@@ -45,8 +45,8 @@ seconds, samples/s, cores, bytes.
 
 ## Columns
 
-They may stand in any order. Required: {_NAMED}. An empty field is "not known". A file with a column that isn't listed
-here is refused.
+They may stand in any order. Required: {_NAMED}. An empty field is "not known". A file with a column
+that isn't listed here is refused.
 
 """
 
@@ -63,9 +63,9 @@ The end of a file's name says its format: {_ENDINGS}. The same rows are the same
   `"`; lines end in LF, or CR and LF, the last one too. Lines before the header that begin with `#` are remarks, and
   empty lines are skipped. Numbers are plain (`1500`, `1.5e3`), times ISO 8601 (`2026-01-31T12:00:00Z`). A value
   holds no line break, and a line at most {LONGEST_LINE} bytes.
-- **Parquet**: labels are strings (dictionaries too), numbers and counts are integers or floats of any width, times are
-  timestamps with a zone. From pandas: `frame.to_parquet(file, index=False)`. Keep row groups below a few million
-  rows.
+- **Parquet**: labels are strings (dictionaries too), numbers and counts are integers or floats of any width, times
+  are timestamps with a zone. From pandas: `frame.to_parquet(file, index=False)`. Keep row groups below a few
+  million rows.
 
 Files are read bit by bit: memory doesn't grow with them.
 
@@ -96,8 +96,8 @@ job stands under its uid. While a job runs these rows change, and an import take
 measurement: export jobs that are over. All columns are written, and numbers so that they read as the same numbers to
 the last bit.
 
-`--job` takes a name in column `job`, or a measured job's name. `--origin` is `measured` or `imported`. `--since` leaves
-out what was measured earlier, and rows that don't say when.
+`--job` takes a name in column `job`, or a measured job's name. `--origin` is `measured` or `imported`. `--since`
+leaves out what was measured earlier, and rows that don't say when.
 """
 
 
