@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 
-from convoy.brain.store.engine import open_engine
+from convoy.brain.store.engine import open_engine, writing
 from convoy.brain.store.migrate import migrate
 from convoy.brain.store.tables import HistoryObservation
 from convoy.cli import database, local
 from convoy.cli.main import main
-from convoy.sql.config import VERSION_TABLE, head
+from convoy.sql.config import VERSION_TABLE, config, head
 from support.command import COMMAND
 from support.history_files import csv_text, many, write_csv, write_parquet
 
@@ -200,6 +201,22 @@ def test_a_newer_database_is_refused(brain: Brain, file: Path, arguments: tuple[
     assert rows(file) == 0
 
 
+def test_an_older_database_is_brought_up_to_date_and_a_dry_run_leaves_it(brain: Brain, file: Path) -> None:
+    url = f"sqlite:///{file}"
+    engine = open_engine(url)
+    settings = config()
+    with writing(engine) as connection:
+        settings.attributes["connection"] = connection
+        command.upgrade(settings, "0001")
+    engine.dispose()
+    before = file.read_bytes()
+    assert "digits.csv: 49 rows would be stored\n" in brain.imports(EXAMPLE, "--dry-run").out
+    assert file.read_bytes() == before
+    assert brain.imports(EXAMPLE).out == (
+        f"database {url}: revision 0001 before, revision {head()} now\ndigits.csv: 49 rows stored\n"
+    )
+
+
 def test_a_dry_run_refuses_a_database_that_an_import_would(home: Path, brain: Brain) -> None:
     url = f"sqlite:///{home}/none/brain.db"
     for arguments in ((), ("--dry-run",)):
@@ -315,14 +332,14 @@ def test_progress_is_shown_on_a_terminal_alone(home: Path, brain: Brain, termina
     path = write_csv(home / "given.csv", many(12_000))
     leader, follower = terminal
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    command = [*COMMAND, "brain", "import", str(path), "--dry-run"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env=environment) as importing:
+    importing = [*COMMAND, "brain", "import", str(path), "--dry-run"]
+    with subprocess.Popen(importing, stdout=subprocess.PIPE, stderr=follower, env=environment) as process:
         os.close(follower)
         shown = b""
         while chunk := _read(leader):
             shown += chunk
-        assert importing.stdout is not None
-        out = importing.stdout.read().decode()
+        assert process.stdout is not None
+        out = process.stdout.read().decode()
     assert b"given.csv" in shown
     assert b"12000 rows" in shown
     assert out.startswith("given.csv: 12000 rows would be stored\n")
