@@ -1,4 +1,5 @@
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -115,3 +116,18 @@ def test_durations_are_read_and_written_as_prometheus_does(text, seconds):
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(ValueError, match="expected a duration in whole seconds"):
         seconds_of(text)
+
+
+def test_the_page_names_every_measure_and_every_metric():
+    page = (Path(__file__).parents[4] / "docs/prometheus.md").read_text()
+    known = load()
+    needed = {metric for _, query in known.measures() for metric in query.metrics} | set(known.node_names.metrics)
+    assert [name for name in [*sorted(needed), *COLUMNS] if f"`{name}`" not in page] == []
+
+
+def test_the_pages_example_is_a_file_of_queries(file):
+    page = (Path(__file__).parents[4] / "docs/prometheus.md").read_text()
+    queries = load(file(page.partition("```toml\n")[2].partition("```")[0]))
+    assert (queries.window(30), queries.fresh(), queries.settle) == (240, 90, "30s")
+    assert queries.node["memory_bytes"].node == ["host"]
+    assert "disk_read" not in queries.pod

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
 from convoy.brain.ingest.prometheus.queries import NodeQuery, PodQuery
@@ -50,6 +51,7 @@ class NodeNames:
         return bare if cut_port else label
 
 
+@lru_cache(maxsize=100_000)
 def without_port(label: str) -> str:
     """Return ``host`` for ``host:9100``, ``::1`` for ``[::1]:9100``, and an address of IPv6 as it is."""
     if label.startswith("["):
@@ -58,6 +60,7 @@ def without_port(label: str) -> str:
     return host if colon and ":" not in host and _PORT.fullmatch(colon + port) else label
 
 
+@lru_cache(maxsize=100_000)
 def is_address(text: str) -> bool:
     """Return whether the text is an IP address."""
     try:
