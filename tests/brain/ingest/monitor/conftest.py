@@ -9,7 +9,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from support.api_server import identities, kubeconfig
 from support.monitored import Told
+
+__all__ = ["identities", "kubeconfig"]
 
 
 @pytest.fixture

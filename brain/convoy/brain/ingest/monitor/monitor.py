@@ -40,6 +40,7 @@ class Monitor:
         version: of its API server; empty: not known.
         namespaces: to follow; none: all.
         user_label: label of jobs that says whose they are.
+        most: how many changed objects may wait to be stored; beyond, the cluster is read no further.
         pace: of following.
         clock: of the rows' times.
 
@@ -59,6 +60,7 @@ class Monitor:
         version: str = "",
         namespaces: Sequence[str] = (),
         user_label: str = "user",
+        most: int = 20_000,
         pace: Pace | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -68,7 +70,7 @@ class Monitor:
         self._close = close
         self._pace = pace or Pace()
         self._clock = clock or SystemClock()
-        self._pending = Pending()
+        self._pending = Pending(most)
         with writing(engine) as connection:
             now = datetime.fromtimestamp(self._clock.now(), UTC)
             self.place = place.settle(connection, name, uid, version, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from sqlalchemy.engine import Engine
 
@@ -26,6 +27,13 @@ FLUSH_SECONDS = 0.5
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 10.0
+
+
+class _Outcome(NamedTuple):
+    """Entries that have to wait for what they are of, and those that the database refuses."""
+
+    again: list[Entry]
+    refused: list[Entry]
 
 
 class Writer:
@@ -88,22 +96,23 @@ class Writer:
         batch = [*self._waiting.due(self._clock.monotonic()), *entries]
         if not batch:
             return True
-        again = self._persist(batch, stop)
-        if again is None:
+        outcome = self._persist(batch, stop)
+        if outcome is None:
             return False
-        unsettled = {entry.key for entry in again}
+        again, refused = outcome
+        unsettled = {entry.key for entry in (*again, *refused)}
         self._tally.stored(entry.kind for entry in batch if entry.key not in unsettled)
         steady = self._steady()
         for entry in self._waiting.settle(batch, again, self._clock.monotonic(), steady=steady):
             self._give_up(entry)
         return True
 
-    def _persist(self, entries: list[Entry], stop: threading.Event) -> list[Entry] | None:
-        """Store entries, however often it has to be tried; return those that have to wait. None: stopped before."""
+    def _persist(self, entries: list[Entry], stop: threading.Event) -> _Outcome | None:
+        """Store entries, however often it has to be tried; None: stopped before."""
         failures = 0
         while True:
             try:
-                again = self._write(entries)
+                outcome = self._write(entries)
             except (Unavailable, Unusable) as error:
                 failures += 1
                 self._lost(error)
@@ -111,28 +120,29 @@ class Writer:
                     return None
             else:
                 self._found()
-                return again
+                return outcome
 
-    def _write(self, entries: list[Entry]) -> list[Entry]:
+    def _write(self, entries: list[Entry]) -> _Outcome:
         """Store entries in a transaction; where the database refuses them, each half in one of its own."""
         try:
-            return in_turns(
+            again = in_turns(
                 self._engine, lambda connection: store.write(connection, self._place, entries, self._now())
             )
         except (Unavailable, Unusable):
             raise
         except Exception as error:
-            if len(entries) > 1:
-                half = len(entries) // 2
-                return self._write(entries[:half]) + self._write(entries[half:])
-            self._refused(entries[0], error)
-            return []
+            if len(entries) == 1:
+                self._refused(entries[0], error)
+                return _Outcome([], entries)
+            half = len(entries) // 2
+            first, second = self._write(entries[:half]), self._write(entries[half:])
+            return _Outcome(first.again + second.again, first.refused + second.refused)
+        return _Outcome(again, [])
 
     def _refused(self, entry: Entry, error: Exception) -> None:
         if not isinstance(error, InvalidInput):  # nobody thought of that
             self._log.error("an object can't be stored", kind=str(entry.kind), name=entry.name, exc_info=error)
-        why = str(error) if isinstance(error, ConvoyError) else driver_errors.text_of(error)
-        self._tally.left_out(entry.kind, entry.name, why)
+        self._tally.left_out(entry.kind, entry.name, driver_errors.text_of(error.__cause__ or error))
 
     def _give_up(self, entry: Entry) -> None:
         if entry.kind is Kind.EVENT:
