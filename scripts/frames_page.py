@@ -36,9 +36,10 @@ counts are float64 for that reason. Where nothing is stored a frame is empty, wi
 
 Frames say the same before and after `convoy brain maintain`: hours that it has summed are read from the roll-ups, the
 others from the rows themselves. Rows are dropped after a while (`keep_speed_days` and those after it in
-[settings.md](settings.md)); then `raw` and, later, `1m` reach back less far than `1h`. With `chunks=100_000` a
-function gives an iterator of frames of at most so many rows, and no more are held at a time. Read on without long pauses: on
-MySQL the series' days can neither be made nor dropped meanwhile.
+[settings.md](settings.md)); then `raw` and, later, `1m` reach back less far than `1h`.
+
+With `chunks=100_000` a function gives an iterator of frames of at most so many rows, and no more are held at a time.
+Read on without long pauses: on MySQL the series' days can neither be made nor dropped meanwhile.
 """
 
 

@@ -621,3 +621,111 @@ ALTER TABLE node_load PARTITION BY RANGE COLUMNS(ended_at) (PARTITION p_past VAL
 ALTER TABLE node_load_1m PARTITION BY RANGE COLUMNS(started_at) (PARTITION p_past VALUES LESS THAN ('2000-01-01'), PARTITION p_future VALUES LESS THAN (MAXVALUE));
 
 UPDATE convoy_schema_version SET version_num='0003' WHERE convoy_schema_version.version_num = '0002';
+
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW pod_hour AS
+SELECT u.*,
+  CASE WHEN u.core_hours_allotted > u.core_hours_used THEN u.core_hours_allotted - u.core_hours_used WHEN u.core_hours_allotted IS NOT NULL THEN 0e0 END AS core_hours_wasted,
+  CASE WHEN u.gib_hours_allotted > u.gib_hours_used THEN u.gib_hours_allotted - u.gib_hours_used WHEN u.gib_hours_allotted IS NOT NULL THEN 0e0 END AS gib_hours_wasted,
+  CASE WHEN u.accelerator_hours_allotted > u.accelerator_hours_used THEN u.accelerator_hours_allotted - u.accelerator_hours_used WHEN u.accelerator_hours_allotted IS NOT NULL THEN 0e0 END AS accelerator_hours_wasted
+FROM (
+SELECT s.job_id, s.started_at AS hour, s.node AS pod, s.role,
+  CASE WHEN s.cpu_time > 0 THEN s.cpu_sum / 3600e0 END AS core_hours_used,
+  CASE WHEN s.cpu_time > 0 THEN COALESCE(s.cpu_allotted, n.cpu_allotted) * s.cpu_time / 3600e0 END
+    AS core_hours_allotted,
+  CASE WHEN s.memory_time > 0 THEN s.memory_sum / 3.865470566400e12 END AS gib_hours_used,
+  CASE WHEN s.memory_time > 0 THEN COALESCE(s.memory_allotted, n.memory_allotted) * s.memory_time / 3.865470566400e12 END
+    AS gib_hours_allotted,
+  CASE WHEN s.accelerator_time > 0 THEN s.accelerator_sum / 3600e0 END AS accelerator_hours_used,
+  CASE WHEN s.accelerator_time > 0 THEN n.accelerators * s.accelerator_time / 3600e0 END AS accelerator_hours_allotted
+FROM (
+  SELECT l.job_id, l.started_at, l.node, MAX(l.role) AS role,
+    CASE WHEN SUM(CASE WHEN l.source = 'agent' THEN l.cpu_time ELSE 0 END) > 0 THEN SUM(CASE WHEN l.source = 'agent' THEN l.cpu_sum ELSE 0 END) ELSE SUM(l.cpu_sum) END AS cpu_sum,
+    CASE WHEN SUM(CASE WHEN l.source = 'agent' THEN l.cpu_time ELSE 0 END) > 0 THEN SUM(CASE WHEN l.source = 'agent' THEN l.cpu_time ELSE 0 END) ELSE SUM(l.cpu_time) END AS cpu_time,
+    CASE WHEN SUM(CASE WHEN l.source = 'agent' THEN l.memory_windows ELSE 0 END) > 0 THEN SUM(CASE WHEN l.source = 'agent' THEN l.memory_sum * l.seconds / l.windows ELSE 0 END) ELSE SUM(l.memory_sum * l.seconds / l.windows) END AS memory_sum,
+    CASE WHEN SUM(CASE WHEN l.source = 'agent' THEN l.memory_windows ELSE 0 END) > 0 THEN SUM(CASE WHEN l.source = 'agent' THEN l.memory_windows * l.seconds / l.windows ELSE 0 END) ELSE SUM(l.memory_windows * l.seconds / l.windows) END AS memory_time,
+    CASE WHEN SUM(CASE WHEN l.source = 'agent' THEN l.accelerator_time ELSE 0 END) > 0 THEN SUM(CASE WHEN l.source = 'agent' THEN l.accelerator_sum ELSE 0 END) ELSE SUM(l.accelerator_sum) END AS accelerator_sum,
+    CASE WHEN SUM(CASE WHEN l.source = 'agent' THEN l.accelerator_time ELSE 0 END) > 0 THEN SUM(CASE WHEN l.source = 'agent' THEN l.accelerator_time ELSE 0 END) ELSE SUM(l.accelerator_time) END AS accelerator_time,
+    MAX(l.cpu_allotted) AS cpu_allotted, MAX(l.memory_allotted) AS memory_allotted
+  FROM job_node_load_1h l
+  GROUP BY l.job_id, l.started_at, l.node
+) s LEFT JOIN job_node n ON n.job_id = s.job_id AND n.name = s.node
+) u;
+
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW job_efficiency AS
+SELECT e.*, e.samples / NULLIF(e.steady_seconds, 0) AS steady_speed,
+  e.samples / NULLIF(e.elapsed_seconds, 0) AS effective_speed,
+  e.steady_seconds / NULLIF(e.elapsed_seconds, 0) AS trained_share
+FROM (
+  SELECT j.uid AS job, j.name, j.namespace, j.template, j.user, j.cluster, j.strategy, j.state,
+    b.began, b.measured_until, COALESCE(b.hours_due, 0) AS hours_due,
+    (TIMESTAMPDIFF(MICROSECOND, b.began, b.measured_until) / 1e6) AS elapsed_seconds,
+    COALESCE(b.attempts, 0) AS attempts, COALESCE(b.samples, 0e0) AS samples,
+    COALESCE(b.steady_seconds, 0e0) AS steady_seconds, COALESCE(b.warming_seconds, 0e0) AS warming_seconds,
+    p.core_hours_used, p.core_hours_allotted, p.core_hours_share,
+    p.gib_hours_used, p.gib_hours_allotted, p.gib_hours_share,
+    p.accelerator_hours_used, p.accelerator_hours_allotted, p.accelerator_hours_share
+  FROM job j
+  JOIN (
+    SELECT j.id AS job_id, CASE WHEN j.first_seen < COALESCE(a.started_at, j.first_seen) THEN j.first_seen ELSE COALESCE(a.started_at, j.first_seen) END AS began,
+      CASE WHEN d.hours_due > 0 THEN s.last_ended_at ELSE CASE WHEN j.last_seen > COALESCE(s.last_ended_at, j.last_seen) THEN j.last_seen ELSE COALESCE(s.last_ended_at, j.last_seen) END END AS measured_until,
+      d.hours_due, a.attempts, s.samples, s.steady_seconds, s.warming_seconds
+    FROM job j
+    LEFT JOIN (
+      SELECT job_id, COUNT(*) AS attempts, MIN(started_at) AS started_at FROM job_attempt GROUP BY job_id
+    ) a ON a.job_id = j.id
+    LEFT JOIN (
+      SELECT job_id, MAX(last_ended_at) AS last_ended_at,
+        SUM(CASE WHEN warming = 0 THEN samples ELSE 0e0 END) AS samples,
+        SUM(CASE WHEN warming = 0 THEN seconds ELSE 0e0 END) AS steady_seconds,
+        SUM(CASE WHEN warming = 0 THEN 0e0 ELSE seconds END) AS warming_seconds
+      FROM training_speed_1h GROUP BY job_id
+    ) s ON s.job_id = j.id
+    LEFT JOIN (
+      SELECT subject_id, COUNT(*) AS hours_due FROM rollup_due WHERE series = 'training_speed' GROUP BY subject_id
+    ) d ON d.subject_id = j.id
+  ) b ON b.job_id = j.id
+  LEFT JOIN (
+    SELECT job_id, SUM(core_hours_used) AS core_hours_used, SUM(core_hours_allotted) AS core_hours_allotted, SUM(CASE WHEN core_hours_allotted IS NOT NULL THEN core_hours_used END) / NULLIF(SUM(core_hours_allotted), 0) AS core_hours_share, SUM(gib_hours_used) AS gib_hours_used, SUM(gib_hours_allotted) AS gib_hours_allotted, SUM(CASE WHEN gib_hours_allotted IS NOT NULL THEN gib_hours_used END) / NULLIF(SUM(gib_hours_allotted), 0) AS gib_hours_share, SUM(accelerator_hours_used) AS accelerator_hours_used, SUM(accelerator_hours_allotted) AS accelerator_hours_allotted, SUM(CASE WHEN accelerator_hours_allotted IS NOT NULL THEN accelerator_hours_used END) / NULLIF(SUM(accelerator_hours_allotted), 0) AS accelerator_hours_share
+    FROM pod_hour GROUP BY job_id
+  ) p ON p.job_id = j.id
+) e;
+
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW waste_by_user AS
+SELECT j.user, j.cluster, DATE(p.hour) AS day, COUNT(DISTINCT p.job_id) AS jobs,
+  SUM(p.core_hours_allotted) AS core_hours_allotted, SUM(CASE WHEN p.core_hours_allotted IS NOT NULL THEN p.core_hours_used END) AS core_hours_used, SUM(p.core_hours_wasted) AS core_hours_wasted,
+  SUM(p.gib_hours_allotted) AS gib_hours_allotted, SUM(CASE WHEN p.gib_hours_allotted IS NOT NULL THEN p.gib_hours_used END) AS gib_hours_used, SUM(p.gib_hours_wasted) AS gib_hours_wasted,
+  SUM(p.accelerator_hours_allotted) AS accelerator_hours_allotted, SUM(CASE WHEN p.accelerator_hours_allotted IS NOT NULL THEN p.accelerator_hours_used END) AS accelerator_hours_used, SUM(p.accelerator_hours_wasted) AS accelerator_hours_wasted
+FROM pod_hour p JOIN job j ON j.id = p.job_id
+GROUP BY j.user, j.cluster, DATE(p.hour);
+
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW node_utilization AS
+SELECT h.*, h.cpu_used / NULLIF(h.cpu_capacity, 0) AS cpu_used_share, h.cpu_allotted / NULLIF(h.cpu_allocatable, 0) AS cpu_allotted_share, h.memory_used / NULLIF(h.memory_capacity, 0) AS memory_used_share, h.memory_allotted / NULLIF(h.memory_allocatable, 0) AS memory_allotted_share, h.accelerators_used / NULLIF(h.accelerators_capacity, 0) AS accelerators_used_share, h.accelerators_allotted / NULLIF(h.accelerators_allocatable, 0) AS accelerators_allotted_share
+FROM (
+  SELECT c.name AS cluster, n.name AS machine, n.node_type, l.started_at AS hour, MAX(l.seconds) AS measured_seconds,
+    MAX(l.cpu_sum) / NULLIF(MAX(l.cpu_time), 0) AS cpu_used, MAX(l.cpu_max) AS cpu_used_max, COALESCE(SUM((TIMESTAMPDIFF(MICROSECOND, CASE WHEN p.began > l.started_at THEN p.began ELSE l.started_at END, CASE WHEN COALESCE(p.ended, (l.started_at + INTERVAL 1 HOUR)) < (l.started_at + INTERVAL 1 HOUR) THEN COALESCE(p.ended, (l.started_at + INTERVAL 1 HOUR)) ELSE (l.started_at + INTERVAL 1 HOUR) END) / 1e6) * p.cpu_allotted), 0) / 3600e0 AS cpu_allotted, MAX(n.cpu_allocatable) AS cpu_allocatable, MAX(n.cpu_capacity) AS cpu_capacity,
+    MAX(l.memory_sum) / NULLIF(MAX(l.memory_windows), 0) AS memory_used, MAX(l.memory_max) AS memory_used_max, COALESCE(SUM((TIMESTAMPDIFF(MICROSECOND, CASE WHEN p.began > l.started_at THEN p.began ELSE l.started_at END, CASE WHEN COALESCE(p.ended, (l.started_at + INTERVAL 1 HOUR)) < (l.started_at + INTERVAL 1 HOUR) THEN COALESCE(p.ended, (l.started_at + INTERVAL 1 HOUR)) ELSE (l.started_at + INTERVAL 1 HOUR) END) / 1e6) * p.memory_allotted), 0) / 3600e0 AS memory_allotted, MAX(n.memory_allocatable) AS memory_allocatable, MAX(n.memory_capacity) AS memory_capacity,
+    MAX(l.accelerator_sum) / NULLIF(MAX(l.accelerator_time), 0) AS accelerators_used, COALESCE(SUM((TIMESTAMPDIFF(MICROSECOND, CASE WHEN p.began > l.started_at THEN p.began ELSE l.started_at END, CASE WHEN COALESCE(p.ended, (l.started_at + INTERVAL 1 HOUR)) < (l.started_at + INTERVAL 1 HOUR) THEN COALESCE(p.ended, (l.started_at + INTERVAL 1 HOUR)) ELSE (l.started_at + INTERVAL 1 HOUR) END) / 1e6) * p.accelerators), 0) / 3600e0 AS accelerators_allotted, MAX(n.accelerators_allocatable) AS accelerators_allocatable, MAX(n.accelerators_capacity) AS accelerators_capacity
+  FROM node_load_1h l
+  JOIN node n ON n.id = l.node_id
+  JOIN cluster c ON c.id = n.cluster_id
+  LEFT JOIN (
+    SELECT o.node_id, COALESCE(o.started_at, o.created_at) AS began,
+      COALESCE(o.ended_at, o.gone_at, j.gone_at, CASE WHEN j.state IN ('Succeeded', 'Failed') THEN j.last_seen END,
+        m.gone_at) AS ended,
+      o.cpu_allotted, o.memory_allotted, o.accelerators
+    FROM job_node o JOIN job j ON j.id = o.job_id JOIN node m ON m.id = o.node_id
+  ) p ON p.node_id = l.node_id AND p.began < (l.started_at + INTERVAL 1 HOUR) AND (p.ended IS NULL OR p.ended > l.started_at)
+  GROUP BY c.name, n.name, n.node_type, l.node_id, l.started_at
+) h;
+
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW plan_outcomes AS
+SELECT j.uid AS job, s.name AS plan, j.template, j.user, j.cluster, s.recommendation_id AS recommendation,
+  r.made_at AS recommended_at, r.observations, r.history_jobs, s.reason, s.created_at, s.carried_out_at,
+  s.workers_before, s.workers_after, s.predicted, s.predicted_lower, s.predicted_upper, s.realized,
+  s.realized_seconds, s.realized / NULLIF(s.predicted, 0) - 1 AS error,
+  CASE WHEN s.realized < s.predicted_lower OR s.realized > s.predicted_upper THEN 0
+    WHEN s.realized >= s.predicted_lower AND s.realized <= s.predicted_upper THEN 1 END AS within_interval,
+  s.restart_seconds, s.rolled_back
+FROM scale_plan s JOIN job j ON j.id = s.job_id LEFT JOIN recommendation r ON r.id = s.recommendation_id;
+
+UPDATE convoy_schema_version SET version_num='0004' WHERE convoy_schema_version.version_num = '0003';
