@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,9 +51,12 @@ class ModelCluster:
         ]
         return Listing(found, "0")
 
+    def pages(self, kind: Kind, namespace: str | None = None) -> Iterator[Listing]:
+        yield self.list(kind, namespace)
+
     def watch(
         self, kind: Kind, since: str, namespace: str | None = None, *, timeout: float = 30.0
-    ) -> Iterator[Change]:
+    ) -> Generator[Change, None, str]:
         raise AssertionError("a pure reconciler doesn't watch")
 
     def create(self, manifest: Manifest, *, field_manager: str) -> Manifest:

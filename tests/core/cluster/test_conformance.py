@@ -89,6 +89,11 @@ class TestCreateAndRead:
         assert caught.value.path == "spec.distributionStrategy"
         assert port.list(Kind.ELASTIC_JOB).items == []
 
+    def test_an_event_is_none_of_what_is_written(self, port: Cluster) -> None:
+        event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "one", "namespace": "default"}}
+        with pytest.raises(InvalidManifest, match=r"expected one of ElasticJob.*, not 'Event'"):
+            port.create(event, field_manager="test")
+
     def test_a_secrets_plain_strings_are_kept_encoded(self, port: Cluster) -> None:
         manifest = {**secret("plain"), "stringData": {"token": "abc"}}
         del manifest["data"]

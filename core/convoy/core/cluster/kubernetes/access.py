@@ -70,7 +70,7 @@ class Access:
                     self._take(self._load())
                 self._headers = _headers(self._configuration)
             except (ConfigException, OSError, Unusable) as error:
-                self._log.warning("credentials can't be read again: the last ones are used", message=str(error))
+                self._log.warning("credentials can't be read again: the last ones are used", message=_unquoted(error))
             return self._headers
 
     def renew(self, refused: Headers) -> None:
@@ -131,11 +131,11 @@ def _from_pod() -> Configuration:
 
 
 def _usable(source: str, read: Callable[[], Any]) -> Any:
-    """Read a configuration. Of what a loader raises, the part that repeats the file, secrets and all, is cut."""
+    """Read a configuration; what goes wrong is told without a word of what the file holds."""
     try:
         return read()
     except ConfigException as error:
-        raise Unusable(f"{source}: {str(error).partition('{')[0]}", reason="KubernetesConfiguration") from None
+        raise Unusable(f"{source}: {_unquoted(error)}", reason="KubernetesConfiguration") from None
     except OSError as error:
         raise Unusable(f"{source}: {error.strerror}: {error.filename}", reason="KubernetesConfiguration") from None
     except Exception as error:
@@ -143,6 +143,11 @@ def _usable(source: str, read: Callable[[], Any]) -> Any:
             f"{source}: not a kubeconfig that can be used ({type(error).__name__}); see `kubectl config view`",
             reason="KubernetesConfiguration",
         ) from None
+
+
+def _unquoted(error: Exception) -> str:
+    """Return what an error says but for the part of the configuration, secrets and all, that loaders end with."""
+    return str(error).partition("{")[0]
 
 
 def _names_token_file(files: str, context: str | None) -> bool:

@@ -14,6 +14,7 @@ from convoy.core.cluster.local.apply import Tree
 from convoy.core.cluster.local.environment import POD_IP
 from convoy.core.cluster.port import Kind
 
+_WRITTEN = [kind for kind in Kind if kind is not Kind.EVENT]
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SYSTEM_METADATA = (
@@ -29,10 +30,9 @@ def identity(manifest: Manifest) -> tuple[Kind, str, str]:
         InvalidManifest: one of them is missing or malformed.
     """
     metadata = manifest.get("metadata") or {}
-    try:
-        kind = Kind(manifest.get("kind", ""))
-    except ValueError:
-        raise InvalidManifest("kind", f"expected one of {', '.join(Kind)}, not {manifest.get('kind')!r}") from None
+    kind = next((one for one in _WRITTEN if one == manifest.get("kind")), None)
+    if kind is None:
+        raise InvalidManifest("kind", f"expected one of {', '.join(_WRITTEN)}, not {manifest.get('kind')!r}")
     namespace = "" if kind is Kind.NODE else metadata.get("namespace") or "default"
     name = metadata.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
