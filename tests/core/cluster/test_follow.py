@@ -185,6 +185,13 @@ class TestWhatWentMeanwhile:
         gone = [one.object["metadata"]["uid"] for one in (next(told), next(told)) if isinstance(one, Change)]
         assert sorted(gone) == ["u1", "u2"]
 
+    def test_what_is_known_of_another_namespace_is_left_alone(
+        self, cluster: LocalCluster, stop: threading.Event
+    ) -> None:
+        known = [Known("u1", "default", "a", "1"), Known("u2", "elsewhere", "b", "2")]
+        told = follow(cluster, Kind.SECRET, "default", stop=stop, known=known, pace=QUICK)
+        assert take(told, 2) == ["DELETED a", "InSync"]
+
     def test_changes_that_are_no_longer_kept_are_found_by_a_list(
         self, distant: Distant, stop: threading.Event
     ) -> None:

@@ -101,7 +101,8 @@ def follow(
 
     ``known`` is what an earlier life of the caller saw and has not seen go: of those objects only what changed is
     told, and what isn't there any more is DELETED. A DELETED that nobody watched carries apiVersion, kind and
-    metadata (uid, namespace, name, the last known resourceVersion) and nothing else.
+    metadata (uid, namespace, name, the last known resourceVersion) and nothing else. What is known of other
+    namespaces than the one that is followed stays untold.
 
     The caller is waited for: what it doesn't take isn't read. What it took isn't told again, so it keeps it until it
     has stored it. Several kinds want a thread each.
@@ -127,12 +128,13 @@ class _Follower:
         self._kind = kind
         self._namespace = namespace
         self._stop = stop
-        self._memory = _Memory(kind, known)
+        self._memory = _Memory(kind, (one for one in known if namespace in (None, one.namespace)))
         self._pace = pace
         self._clock = clock
         self._failures = 0
         self._was_in_sync = False
         self._lost_at: float | None = None
+        self._resync_at = 0.0
         self._log = logs.get("cluster.follow")
 
     def run(self) -> Iterator[Told]:
