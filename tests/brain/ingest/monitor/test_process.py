@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 import yaml
 from kubernetes import client, utils
 from servers.api_server import ApiServer
@@ -19,7 +20,8 @@ from servers.objects import connected
 from sqlalchemy.engine import Engine
 
 from convoy.brain.store import queries
-from convoy.brain.store.engine import open_engine
+from convoy.brain.store.engine import open_engine, reading
+from convoy.brain.store.tables import JobNode
 from convoy.core.cluster.local import open_cluster
 from support import cluster_objects as objects
 from support import manifests
@@ -89,6 +91,18 @@ def jobs(engine: Engine) -> set[str]:
     return {job.name for job in queries.jobs(engine)}
 
 
+def pods(engine: Engine) -> list[str]:
+    with reading(engine) as connection:
+        return list(connection.execute(sa.select(JobNode.name)).scalars())
+
+
+def local_pod(job: dict[str, Any]) -> dict[str, Any]:
+    made = objects.pod(job)
+    made["metadata"] = {key: made["metadata"][key] for key in ("name", "namespace", "labels", "ownerReferences")}
+    del made["status"]
+    return made
+
+
 class TestRefusals:
     def test_without_a_configuration(self, home: Path) -> None:
         done = convoy("brain", "monitor", "--kubeconfig", home / "none")
@@ -130,10 +144,11 @@ class TestRefusals:
 def test_this_machine_is_a_cluster_too(state_dir: Path, database: str, engine: Engine) -> None:
     with open_cluster(state_dir) as cluster, running("--local", "--database-url", database) as monitor:
         assert monitor.logged("monitoring")["cluster"] == "default"
-        cluster.create(manifests.job("here"), field_manager="t")
-        until(lambda: jobs(engine) == {"here"}, "the job", timeout=20)
+        job = cluster.create(manifests.job("here"), field_manager="t")
+        cluster.create(local_pod(job), field_manager="t")
+        until(lambda: pods(engine) == ["here-edljob-worker-0"], "the job's pod", timeout=20)
         assert monitor.end() == 0
-    assert monitor.logged("counts")["stored"] == {"ElasticJob": 1, "Node": 1}
+    assert monitor.logged("counts")["stored"] == {"ElasticJob": 1, "Node": 1, "Pod": 1}
 
 
 @pytest.mark.servers
@@ -178,7 +193,25 @@ class TestOnAnApiServer:
         assert sorted(line["kind"] for line in lost) == sorted(line["kind"] for line in found)  # each outage once
         assert not [line for line in monitor.lines if old in json.dumps(line)]
 
-    def test_they_allow_nothing_more(self, server: ApiServer, home: Path) -> None:
+    def test_one_that_starts_before_the_api_server_waits_for_it(
+        self, server: ApiServer, live: Live, database: str, engine: Engine
+    ) -> None:
+        live.put(objects.job())
+        server.kill()
+        with running("--kubeconfig", server.kubeconfig, "--database-url", database) as monitor:
+            assert monitor.logged("waiting for the cluster")["reason"] == "Unavailable"
+            server.start()
+            assert monitor.logged("caught up")["stored"] == {"ElasticJob": 1}
+            assert jobs(engine) == {"job"}
+            assert monitor.end() == 0
+
+    def test_one_that_waits_for_the_api_server_can_be_stopped(self, server: ApiServer, database: str) -> None:
+        server.kill()
+        with running("--kubeconfig", server.kubeconfig, "--database-url", database) as monitor:
+            monitor.logged("waiting for the cluster")
+            assert monitor.end() == 0
+
+    def test_the_rules_in_deploy_allow_nothing_more(self, server: ApiServer, home: Path) -> None:
         account = Account(server, home)
         with connected(account.kubeconfig) as connection:
             rules = client.AuthorizationV1Api(connection).create_self_subject_rules_review(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from convoy.core.api.errors import ConvoyError, Unusable
+from convoy.core.api.errors import ClusterError, Unusable
 from convoy.core.cluster.port import ClusterReader, Kind
 
 _MOMENT = 0.01
@@ -16,16 +16,17 @@ def check(reader: ClusterReader, wanted: Iterable[tuple[Kind, str | None]]) -> N
 
     Raises:
         Unusable: with a sentence for each thing that is refused.
+        Unavailable: the cluster can't be reached now.
     """
     refused: list[Unusable] = []
     for kind, namespace in wanted:
-        with suppress(ConvoyError):  # whatever else is wrong is waited out later
-            try:
+        try:
+            with suppress(ClusterError):  # it answers: following copes with that
                 _try(reader, kind, namespace)
-            except Unusable as error:
-                refused.append(error)
-                if error.reason not in ("Forbidden", "KindNotServed"):
-                    break  # nobody is let in: asking on tells nothing new
+        except Unusable as error:
+            refused.append(error)
+            if error.reason not in ("Forbidden", "KindNotServed"):
+                break  # nobody is let in: asking on tells nothing new
     if refused:
         raise Unusable("\n".join(str(error) for error in refused), reason=refused[0].reason)
 

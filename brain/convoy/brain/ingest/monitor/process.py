@@ -13,7 +13,7 @@ from convoy.brain.ingest.monitor.told import KINDS
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store.engine import open_engine, shown
 from convoy.brain.store.migrate import migrate_when_up
-from convoy.core.api.errors import ConvoyError, InvalidSetting
+from convoy.core.api.errors import ConvoyError, InvalidSetting, Unavailable
 from convoy.core.cluster.port import ClusterReader, Kind
 from convoy.core.process import logs
 from convoy.core.process.signals import stop_event
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logs.get("brain.monitor")
 
 _LOOK_SECONDS = 0.2
+_RETRY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +84,28 @@ def run(settings: BrainSettings, open_source: Callable[[], Source], namespaces: 
     stop = stop_event()
     source = open_source()
     try:
-        permissions.check(source.reader, wanted(namespaces))
+        if not _admitted(source, namespaces, stop):
+            return
         if migrate_when_up(settings.database(), settings.database_wait_seconds, stop):
             _follow(settings, source, namespaces, stop)
     finally:
         source.close()
+
+
+def _admitted(source: Source, namespaces: Sequence[str], stop: threading.Event) -> bool:
+    """Wait until the cluster can be reached and lets us read; False if told to stop before."""
+    said = False
+    while not stop.is_set():
+        try:
+            permissions.check(source.reader, wanted(namespaces))
+        except Unavailable as error:
+            if not said:
+                log.warning("waiting for the cluster", reason=error.reason, why=str(error))
+                said = True
+            stop.wait(_RETRY_SECONDS)
+        else:
+            return True
+    return False
 
 
 def _follow(settings: BrainSettings, source: Source, namespaces: Sequence[str], stop: threading.Event) -> None:
@@ -126,9 +144,12 @@ def _follow(settings: BrainSettings, source: Source, namespaces: Sequence[str], 
 
 def _wait(monitor: Monitor, report_seconds: float, stop: threading.Event) -> None:
     """Wait until told to stop or until the monitor fails, and log the counts meanwhile."""
-    looks = 0
+    looks, caught_up = 0, False
     while not stop.is_set() and not monitor.failed(_LOOK_SECONDS):
         looks += 1
+        if not caught_up and monitor.settled():
+            caught_up = True
+            log.info("caught up", **monitor.report())
         if looks * _LOOK_SECONDS >= report_seconds:
             looks = 0
             log.info("counts", **monitor.report())

@@ -1,4 +1,4 @@
-"""The database away while the cluster changes, and a database that refuses one object: nothing else is lost."""
+"""The writer: in batches, through the database's absence, and past what a database refuses."""
 
 from __future__ import annotations
 
@@ -83,13 +83,49 @@ def test_what_changes_while_the_database_is_away_is_stored_afterwards(
         engine.dispose()
 
 
-class TestRefusals:
-    @pytest.fixture
-    def writer(self, told: Told) -> Writer:
-        return Writer(told.engine, told.place, Pending(), lambda: True, Tally(), SystemClock())
+def node(name: str) -> Entry:
+    entry = translate(Kind.NODE, Change("ADDED", objects.node(name, uid=f"uid-{name}")), "user", START)
+    assert entry is not None
+    return entry
 
+
+@pytest.fixture
+def pending() -> Pending:
+    return Pending()
+
+
+@pytest.fixture
+def writer(told: Told, pending: Pending) -> Writer:
+    return Writer(told.engine, told.place, pending, lambda: True, Tally(), SystemClock())
+
+
+def test_many_are_written_in_few_transactions(told: Told, pending: Pending, writer: Writer) -> None:
+    commits: list[object] = []
+    sa.event.listen(told.engine, "commit", commits.append)
+    for number in range(1_200):
+        pending.put(node(f"n{number}"), lambda: False)
+    stop = threading.Event()
+    thread = threading.Thread(target=writer.run, args=(stop,))
+    thread.start()
+    until(lambda: not len(pending), "all to be stored", timeout=30)
+    stop.set()
+    thread.join()
+    assert len(commits) == 3
+    assert len(told.rows(Node)) == 1_200
+
+
+def test_what_is_there_when_it_stops_is_stored(told: Told, pending: Pending, writer: Writer) -> None:
+    for number in range(3):
+        pending.put(node(f"n{number}"), lambda: False)
+    stop = threading.Event()
+    stop.set()
+    writer.run(stop)
+    assert len(told.rows(Node)) == 3
+
+
+class TestRefusals:
     def test_what_the_database_refuses_is_left_out_alone(self, told: Told, writer: Writer) -> None:
-        entries = [self.node(f"n{number}") for number in range(9)]
+        entries = [node(f"n{number}") for number in range(9)]
         assert entries[4].row is not None
         entries[4].row["memory_capacity"] = 2**64
         assert writer.flush(entries, threading.Event())
@@ -108,9 +144,3 @@ class TestRefusals:
         clock.advance(60)
         writer.flush([], threading.Event())
         assert (writer.waiting, writer._tally.counts("left_out")) == (0, {"ScalePlan": 1})
-
-    @staticmethod
-    def node(name: str) -> Entry:
-        entry = translate(Kind.NODE, Change("ADDED", objects.node(name, uid=f"uid-{name}")), "user", START)
-        assert entry is not None
-        return entry
