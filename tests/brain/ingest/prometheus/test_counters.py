@@ -2,11 +2,21 @@
 
 import pytest
 
+from convoy.brain.store.migrate import migrate
 from convoy.brain.store.tables import Node, NodeLoad, RollupDue
 from support.disposable import disposable_prometheus
 from support.openmetrics import History, counting, every
 
 pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+def store(home):
+    """Return the URL of a database on one kind of server: it is Prometheus that is looked at here."""
+    url = f"sqlite:///{home / 'one.db'}"
+    migrate(url)
+    return url
+
 
 HOUR = 3600
 WINDOW = 120

@@ -10,7 +10,6 @@ import pytest
 
 from convoy.brain.ingest.prometheus.grid import Span
 from convoy.brain.ingest.prometheus.queries import load
-from convoy.brain.store.engine import open_engine
 from convoy.brain.store.migrate import migrate
 from convoy.brain.store.tables import JobNodeLoad, Node, NodeLoad
 from support.disposable import disposable_prometheus
@@ -34,13 +33,11 @@ def told(home):
 
 
 @pytest.fixture
-def engine(home):
-    """Give an engine on one kind of database: what is scraped is what takes time here."""
-    url = f"sqlite:///{home / 'live.db'}"
+def store(home):
+    """Return the URL of a database on one kind of server: it is Prometheus that is looked at here."""
+    url = f"sqlite:///{home / 'one.db'}"
     migrate(url)
-    engine = open_engine(url)
-    yield engine
-    engine.dispose()
+    return url
 
 
 def collect(stage, since, until_moment):

@@ -3,11 +3,21 @@
 import pytest
 
 from convoy.brain.ingest.prometheus.queries import load
+from convoy.brain.store.migrate import migrate
 from convoy.brain.store.tables import NodeLoad
 from support.disposable import disposable_prometheus
 from support.openmetrics import History, counting, every
 
 pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+def store(home):
+    """Return the URL of a database on one kind of server: it is Prometheus that is looked at here."""
+    url = f"sqlite:///{home / 'one.db'}"
+    migrate(url)
+    return url
+
 
 NODE = {"instance": "a:9100", "job": "node"}
 
