@@ -89,7 +89,7 @@ class BrainSettings(Settings):
         default="user",
         min_length=1,
         max_length=317,
-        description="Label of an ElasticJob that says whose it is, for `convoy brain monitor`. Masters report `user`.",
+        description="Label of an ElasticJob that says whose it is, for `convoy brain monitor`. Masters go by `user`.",
     )
     monitor_report_seconds: float = Field(
         default=300.0,
