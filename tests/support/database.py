@@ -23,7 +23,7 @@ BOTH = [pytest.param("sqlite"), pytest.param("mariadb", marks=pytest.mark.server
 
 
 @contextmanager
-def _created() -> Iterator[str]:
+def created() -> Iterator[str]:
     """Give the URL of a new, empty database, which is dropped at the end."""
     if not MARIADB:
         pytest.skip("no MariaDB runs for the tests")
@@ -44,14 +44,14 @@ def _created() -> Iterator[str]:
 @pytest.fixture
 def mariadb() -> Iterator[str]:
     """Give the URL of an empty database of the test's own on MariaDB."""
-    with _created() as url:
+    with created() as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def shared_mariadb() -> Iterator[str]:
     """Give the URL of a migrated database that the tests of a run use one after the other."""
-    with _created() as url:
+    with created() as url:
         migrate(url)
         yield url
 
