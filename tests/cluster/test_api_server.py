@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 from kubernetes import client
-from servers.objects import connected
 
+from servers.objects import connected
 from support.waiting import until
 
 pytestmark = pytest.mark.servers

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from kubernetes import client
+
 from servers.api_server import ApiServer
 from servers.objects import connected
 from servers.process import Failed
-
 from support.disposable import disposable_api_server
 from support.mounted_account import MountedAccount
 from support.waiting import until

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 from kubernetes import client, config
+
 from servers.identities import READER
 from servers.process import Failed
 

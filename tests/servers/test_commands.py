@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from servers.api_server import ETCD, KUBERNETES
 from servers.cache import PROGRAMS
 from servers.mariadb import PACKAGE as MARIADB

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from kubernetes import client
+
 from servers.identities import NOBODY, READER
 from servers.objects import connected
 

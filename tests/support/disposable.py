@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+
 from servers.api_server import ApiServer
 from servers.mariadb import MariaDB
 from servers.programs import Missing

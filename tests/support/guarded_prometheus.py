@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from servers.certificates import write_certificates
 from servers.process import Process, free_port
 from servers.programs import Missing

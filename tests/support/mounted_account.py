@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 from kubernetes import client
+
 from servers.objects import connected
 
 NAMESPACE = "default"

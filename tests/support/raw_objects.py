@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from kubernetes import client
-from servers.objects import connected
 
 from convoy.core.api.meta import Manifest
 from convoy.core.cluster.kubernetes.resources import RESOURCES, Request
 from convoy.core.cluster.port import Kind
+from servers.objects import connected
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"

@@ -22,7 +22,7 @@ def steps(url):
 
 
 YESTERDAY = time.time() - 86_400
-"""Not the other tests' fixed moment: these Brains go by the real clock, and take nothing that is too old to be kept."""
+"""Not the other tests' fixed moment: these Brains go by the real clock and take nothing that is too old to keep."""
 
 
 class Stream(threading.Thread):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from servers.api_server import ApiServer
 
 from convoy.core.api.errors import Expired, NotFound
 from convoy.core.api.meta import Manifest
@@ -18,6 +17,7 @@ from convoy.core.cluster.follow import InSync, Known, Pace, follow
 from convoy.core.cluster.kubernetes import KubernetesReader
 from convoy.core.cluster.local import open_cluster
 from convoy.core.cluster.port import Change, ClusterReader, Kind
+from servers.api_server import ApiServer
 from support import manifests
 from support.disposable import disposable_api_server
 from support.raw_objects import raw_objects

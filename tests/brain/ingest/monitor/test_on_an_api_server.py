@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from servers.api_server import ApiServer
 from sqlalchemy.engine import Engine
 
 from convoy.brain.ingest.monitor.monitor import Monitor
@@ -17,6 +16,7 @@ from convoy.brain.store.tables import Cluster, Job, JobEvent, JobNode, Node, Nod
 from convoy.core.api.errors import Unusable
 from convoy.core.cluster.kubernetes import KubernetesReader
 from convoy.core.cluster.kubernetes.connection import Limits
+from servers.api_server import ApiServer
 from support import cluster_objects as objects
 from support.disposable import disposable_api_server
 from support.monitored import Live, monitored

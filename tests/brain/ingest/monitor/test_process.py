@@ -15,14 +15,14 @@ import pytest
 import sqlalchemy as sa
 import yaml
 from kubernetes import client, utils
-from servers.api_server import ApiServer
-from servers.objects import connected
 from sqlalchemy.engine import Engine
 
 from convoy.brain.store import queries
 from convoy.brain.store.engine import open_engine, reading
 from convoy.brain.store.tables import JobNode
 from convoy.core.cluster.local import open_cluster
+from servers.api_server import ApiServer
+from servers.objects import connected
 from support import cluster_objects as objects
 from support import manifests
 from support.command import convoy, start

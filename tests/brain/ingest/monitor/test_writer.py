@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from servers.mariadb import MariaDB
 from sqlalchemy.engine import Engine
 
 from convoy.brain.ingest.monitor.monitor import Monitor
@@ -23,6 +22,7 @@ from convoy.brain.store.tables import Job, Node
 from convoy.core.cluster.local import LocalCluster, open_cluster
 from convoy.core.cluster.port import Change, Kind
 from convoy.core.process.clock import SystemClock
+from servers.mariadb import MariaDB
 from support import cluster_objects as objects
 from support import manifests
 from support.clock import FakeClock

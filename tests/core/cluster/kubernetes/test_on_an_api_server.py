@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from kubernetes.client import ApiException
-from servers.api_server import ApiServer
 
 from convoy.core.api.errors import AlreadyExists, ClusterError, Conflict, Unavailable, Unusable
 from convoy.core.api.meta import Manifest
@@ -22,6 +21,7 @@ from convoy.core.cluster.kubernetes.reader import PAGE
 from convoy.core.cluster.kubernetes.refusals import refusal, status_of
 from convoy.core.cluster.kubernetes.resources import Request
 from convoy.core.cluster.port import Kind
+from servers.api_server import ApiServer
 from support.disposable import disposable_api_server
 from support.raw_objects import RawObjects, raw_objects
 

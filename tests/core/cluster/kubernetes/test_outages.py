@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from servers.api_server import ApiServer
 
 from convoy.core.api.errors import Expired, Unavailable
 from convoy.core.api.meta import Manifest
@@ -19,6 +18,7 @@ from convoy.core.cluster.follow import InSync, Known, OutOfSync, Pace, Told, fol
 from convoy.core.cluster.kubernetes import KubernetesReader
 from convoy.core.cluster.kubernetes.connection import Limits
 from convoy.core.cluster.port import Change, Kind
+from servers.api_server import ApiServer
 from support.disposable import disposable_api_server
 from support.mounted_account import MountedAccount
 from support.raw_objects import raw_objects

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import urllib3
-
-from convoy.core.api.errors import Unusable
-from convoy.core.process import logs
-from convoy.core.process.clock import Clock, SystemClock
 from kubernetes.client import Configuration
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 from kubernetes.config.kube_config import KubeConfigMerger
+
+from convoy.core.api.errors import Unusable
+from convoy.core.process import logs
+from convoy.core.process.clock import Clock, SystemClock
 
 _REREAD_SECONDS = 60.0
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
