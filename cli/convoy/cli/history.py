@@ -68,6 +68,7 @@ def run_export(
         Unusable: the database can't be used, or the file can't be written.
     """
     from convoy.brain.ingest.history.export import Wanted, exported
+    from convoy.brain.ingest.history.file import printable
     from convoy.brain.ingest.history.writers import CsvWriter, writing_history
     from convoy.brain.store.engine import check
     from convoy.brain.store.migrate import require_schema
@@ -82,7 +83,7 @@ def run_export(
             if file != STDOUT:
                 with writing_history(file, replace=force) as writer:
                     said = _write(chunks, writer)
-                screen().print(f"{file}: {said}")
+                screen().print(f"{printable(str(file))}: {said}")
                 return
             with _whole_pipe():
                 said = _write(chunks, CsvWriter(sys.stdout.buffer))

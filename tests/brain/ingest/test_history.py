@@ -143,6 +143,12 @@ def test_rows_of_a_job_that_the_store_measured_itself_are_left_out(engine, file)
     assert stored(engine, "job") == [("uid-2",), ("elsewhere",)]
 
 
+def test_a_files_name_stands_for_the_origin_in_letters_that_an_import_takes(engine, file):
+    name = os.fsdecode(b" a\nb\xff.csv")
+    import_history(engine, file(HEADER + LINES[1], name))
+    assert stored(engine, "source") == [("a?b?.csv",)]
+
+
 def test_the_next_answer_is_learned_from_what_was_imported(engine, file):
     knowledge = Knowledge(engine, SystemClock())
     assert knowledge.learned().model.history_jobs == 0

@@ -36,13 +36,13 @@ _OTHER_FORMATS = {
 class CsvHistory:
     """A file of history in CSV, opened, its header read. A context manager; its rows can be read once."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the file and read its header.
+    def __init__(self, path: Path, name: str) -> None:
+        """Open the file and read its header; ``name`` is what its rows' places begin with.
 
         Raises:
             InvalidInput: it can't be read, is empty, isn't CSV in UTF-8, or has a column that it may not have.
         """
-        self.name = path.name
+        self.name = name
         self._raw: BinaryIO = open(path, "rb")  # noqa: SIM115 - closed by close()
         zipped = path.name.lower().endswith(".gz")
         self._lines = cast(BinaryIO, gzip.GzipFile(fileobj=self._raw)) if zipped else self._raw

@@ -21,7 +21,7 @@ ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS)
 class HistoryFile(Protocol):
     """A file that was opened and whose columns are right. A context manager; its rows can be read once."""
 
-    name: str
+    name: str  # as it is shown, and stored where a row doesn't say where it was measured
     columns: tuple[Column, ...]
     size: int
 
@@ -54,16 +54,21 @@ def open_history(path: Path) -> HistoryFile:
             raise _unreadable(path, "empty; expected a header line and rows")
         if not stat.S_ISREG(found.st_mode):
             raise _unreadable(path, f"not a file; name one that ends in {', '.join(ENDINGS)}")
-        name = path.name.lower()
-        if name.endswith(CSV_ENDINGS):
-            return CsvHistory(path)
-        if name.endswith(PARQUET_ENDINGS):
+        ending, name = path.name.lower(), printable(path.name)
+        if ending.endswith(CSV_ENDINGS):
+            return CsvHistory(path, name)
+        if ending.endswith(PARQUET_ENDINGS):
             from convoy.brain.ingest.history.parquet_file import ParquetHistory
 
-            return ParquetHistory(path)
+            return ParquetHistory(path, name)
     except OSError as error:
         raise _unreadable(path, f"{error.strerror}; name a file that can be read") from None
     raise _unreadable(path, f"its name says no format; expected one that ends in {', '.join(ENDINGS)}")
+
+
+def printable(name: str) -> str:
+    """Return a file's name in letters that can be shown and stored as a label."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name).strip()
 
 
 def _unreadable(path: Path, what: str) -> InvalidInput:

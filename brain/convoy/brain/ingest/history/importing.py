@@ -20,7 +20,7 @@ from sqlalchemy.engine import Engine
 from convoy.brain.features.columns import NAMES
 from convoy.brain.ingest.history.columns import ORIGIN
 from convoy.brain.ingest.history.file import HistoryFile, open_history
-from convoy.brain.ingest.history.rows import LONGEST_LABEL, Refusal, Row
+from convoy.brain.ingest.history.rows import Refusal, Row
 from convoy.brain.ingest.history.scratch import Tally
 from convoy.brain.ingest.history.sinks import Sink, Store
 from convoy.brain.store.tables import IMPORTED
@@ -185,6 +185,6 @@ def _known(rows: Sequence[Row], contents: Tally, file: str) -> list[Row]:
     times = contents.count(hashlib.sha256(text.encode()).digest() for text in texts)
     known = []
     for row, text, number in zip(rows, texts, times, strict=True):
-        source = row.pop(ORIGIN, None) or file[:LONGEST_LABEL]
+        source = row.pop(ORIGIN, None) or file
         known.append({**row, "digest": hashlib.sha256(f"{number}:{text}".encode()).hexdigest(), "source": source})
     return known

@@ -38,13 +38,13 @@ _EXPECTED = {
 class ParquetHistory:
     """A file of history in Parquet, opened, its schema checked. A context manager; its rows can be read once."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the file and check its schema.
+    def __init__(self, path: Path, name: str) -> None:
+        """Open the file and check its schema; ``name`` is what its rows' places begin with.
 
         Raises:
             InvalidInput: it isn't a Parquet file, or has a column that it may not have, or one of a wrong type.
         """
-        self.name = path.name
+        self.name = name
         try:
             self._file = pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
         except _DAMAGED as error:
