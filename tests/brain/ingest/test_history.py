@@ -85,14 +85,23 @@ def test_what_a_store_holds_since_its_first_release_is_known_again(engine, file)
     assert stored(engine, "digest") == [("8cab60f7977f903ce73750521aa84a98f1e69e0c8f7664466b106ef874e317df",)]
 
 
-def test_two_imports_at_once_add_each_row_once(engine, file):
-    path = file(HEADER + "".join(LINES))
-    threads = [threading.Thread(target=import_history, args=(engine, path)) for _ in range(4)]
+def test_imports_at_once_add_each_row_once_and_count_it_once(engine, home):
+    forth, back = write_csv(home / "forth.csv", many(300)), write_csv(home / "back.csv", many(300)[::-1])
+    together = threading.Barrier(4)
+    outcomes = []
+
+    def run(path):
+        together.wait(20)
+        outcomes.append(import_history(engine, path))
+
+    threads = [threading.Thread(target=run, args=(path,)) for path in (forth, back, forth, back)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(50)
-    assert len(stored(engine)) == 3
+    assert len(stored(engine)) == 300
+    assert [outcome.added + outcome.already for outcome in outcomes] == [300] * 4
+    assert sum(outcome.added for outcome in outcomes) == 300
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

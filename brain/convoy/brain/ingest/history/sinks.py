@@ -41,7 +41,7 @@ class Store:
     def __init__(self, engine: Engine, origin: str, now: datetime) -> None:
         """Take what the rows are marked as, and when they were imported."""
         self._engine = engine
-        self._marks = {"origin": origin, "imported_at": now}
+        self._marks: Row = {"origin": origin, "imported_at": now}
         self._measured = _MeasuredJobs(engine)
 
     def put(self, rows: Sequence[Row]) -> Fate:
@@ -60,8 +60,10 @@ class Store:
         there = _there(connection, rows)
         new = [{**row, **self._marks} for row in rows if row["digest"] not in there]
         insert_new(connection, HistoryObservation, new)
+        # Where another import stored some of them meanwhile, they have its time.
+        ours = _there(connection, new, HistoryObservation.imported_at == self._marks["imported_at"])
         crash_point("brain.import.before-commit")
-        return len(new)
+        return len(ours)
 
 
 class Rehearsal:
@@ -115,7 +117,8 @@ class _MeasuredJobs:
         return not frames.observed(self._engine, uid).empty
 
 
-def _there(connection: Connection, rows: Sequence[Row]) -> set[str]:
+def _there(connection: Connection, rows: Sequence[Row], *conditions: sa.ColumnElement[bool]) -> set[str]:
+    """Return the digests of the rows that are stored."""
     digests = [row["digest"] for row in rows]
-    there = sa.select(HistoryObservation.digest).where(HistoryObservation.digest.in_(digests))
+    there = sa.select(HistoryObservation.digest).where(HistoryObservation.digest.in_(digests), *conditions)
     return set(connection.execute(there).scalars()) if digests else set()
