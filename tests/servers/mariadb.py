@@ -65,6 +65,7 @@ class MariaDB(Server):
             "--bind-address=127.0.0.1",
             f"--socket={self.folder / 'socket'}",
             f"--pid-file={self.folder / 'server.pid'}",
+            f"--tmpdir={self.folder}",  # a server that starts removes others' temporary tables from where its own go
             f"--init-file={self.folder / 'init.sql'}",
             "--skip-name-resolve",
             "--skip-log-bin",

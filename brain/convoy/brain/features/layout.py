@@ -83,7 +83,7 @@ def read(connection: Connection, query: sa.Select[*tuple[Any, ...]], rows: int =
     result = connection.execute(query, execution_options={"yield_per": rows})
     names = list(result.keys())
     for part in result.partitions():
-        yield pd.DataFrame(part, columns=names)
+        yield pd.DataFrame([tuple(row) for row in part], columns=names)  # pandas is slow with SQLAlchemy's rows
 
 
 def read_all(connection: Connection, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
