@@ -125,6 +125,14 @@ class Process:
                 raise Failed(f"{self.name} wasn't ready within {START_SECONDS:g} s: {self.last_words()}")
             time.sleep(0.05)
 
+    def _lives(self, process: psutil.Process) -> bool:
+        """Whether a thread of it runs. Its command line goes earlier, and its ports with the last thread."""
+        if self._child is not None and self._child.pid == process.pid:
+            return self._child.poll() is None
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return False
+
     def _end(self, how: signal.Signals) -> bool:
         process = self.running()
         if process is not None:
@@ -132,7 +140,7 @@ class Process:
                 process.send_signal(how)
                 process.resume()  # a frozen one takes no other signal
             until = time.monotonic() + STOP_SECONDS
-            while self.running() is not None:
+            while self._lives(process):
                 if time.monotonic() > until:
                     return False
                 time.sleep(0.02)
