@@ -31,15 +31,15 @@ def span_of(since, until, step=30):
 
 
 def test_a_range_longer_than_prometheus_answers_at_once_comes_in_chunks(staged, home):
-    with disposable_prometheus(home / "p", history=history(1, 4 * HOUR)) as server:
+    with disposable_prometheus(home / "p", history=history(1, 5 * HOUR)) as server:
         stage = staged(server.url)
-        filled, done = span_of(0, 4 * HOUR, step=1), []
+        filled, done = span_of(0, 5 * HOUR, step=1), []
         assert len(filled.span) > 11_000
         backfill(stage.collector, filled, done.append)
     assert done == sorted(done)
-    assert done[-1] == len(filled.span) == filled.tally.moments == 4 * HOUR + 1
+    assert done[-1] == len(filled.span) == filled.tally.moments == 5 * HOUR + 1
     assert max(later - earlier for earlier, later in zip([0, *done], done, strict=False)) <= MOST_STEPS
-    assert filled.tally.nodes == len(stage.rows(NodeLoad)) == 4 * HOUR + 1 - 120
+    assert filled.tally.nodes == len(stage.rows(NodeLoad)) == 5 * HOUR + 1 - 120
 
 
 def test_collecting_again_stores_nothing_twice_and_changes_nothing(staged, home):

@@ -110,7 +110,7 @@ def test_this_machine_and_a_busy_pod_are_as_the_kernel_says(staged, told, job_of
         end = row.ended_at.timestamp()
         truly = mean_rate({at: one for at, (one, _, _) in seen.items()}, end - window, end)
         assert row.cpu_cores == pytest.approx(truly, abs=0.2)
-        assert 0.2 < truly < 1.1  # a core, or what others on the machine leave of it
+        assert 0.05 < truly < 1.1  # a core, or what others on the machine leave of it
 
 
 @pytest.mark.long

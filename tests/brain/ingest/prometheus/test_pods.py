@@ -126,10 +126,10 @@ def test_a_name_that_two_jobs_had_is_each_ones_in_its_time(stage_on, job_of):
 
 
 def test_a_pod_that_two_jobs_of_prometheus_scrape_counts_once(stage_on, job_of):
-    job_of("job-1", ["j-worker-0"])
+    job_of("job-1", ["j-worker-0"], namespace="prod")
     history = History()
     for scrape in ("kubelet", "kubelet-again"):
-        of = {"namespace": "team", "pod": "j-worker-0", "container": "main", "instance": "a:10250", "job": scrape}
+        of = {"namespace": "prod", "pod": "j-worker-0", "container": "main", "instance": "a:10250", "job": scrape}
         history.scraped("container_cpu_usage_seconds_total", of, SCRAPES, counting(1.0))
     stage, tally = stage_on(history)
     assert list(stage.by_second(JobNodeLoad, "cpu_cores").values()) == pytest.approx([1.0] * 11)

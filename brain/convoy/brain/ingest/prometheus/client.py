@@ -3,8 +3,8 @@ own words.
 
 Of the library its client is used and its session replaced. Left to itself it has no timeout, reads an answer of any
 size, tries thrice what a server refuses, and tells of a refusal in one string of everything. Answers are read as they
-come: its ``MetricRangeDataFrame`` fails on an empty one, and its moments have no zone. It rounds the ends of a range to
-whole seconds: the grid has no others.
+come: its ``MetricRangeDataFrame`` fails on an empty one, and its moments have no zone. It rounds the ends of a range
+to whole seconds: the grid has no others.
 """
 
 from __future__ import annotations

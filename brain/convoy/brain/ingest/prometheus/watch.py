@@ -79,8 +79,11 @@ class Watch:
         self._now = 0.0
         self._worked = False
 
-    def once(self) -> Tally:
+    def once(self, stop: threading.Event | None = None) -> Tally:
         """Collect all that is due: since the last row in the store, or the last moment where there is no row.
+
+        Args:
+            stop: after which no further chunk is begun.
 
         Raises:
             Unavailable: Prometheus or the database is away; called again, it goes on where it was.
@@ -92,6 +95,8 @@ class Watch:
         tally = Tally()
         for moment in self._collector.collect(Span(self._next, due, self._pace.step), tally):
             self._next = moment + self._pace.step
+            if stop is not None and stop.is_set():
+                break
         return tally
 
     def run(self, stop: threading.Event) -> None:
@@ -104,7 +109,7 @@ class Watch:
         while not stop.is_set():
             begun = self._clock.monotonic()
             try:
-                total.add(self.once())
+                total.add(self.once(stop))
             except (Unavailable, Unusable) as error:
                 if isinstance(error, Unusable) and not self._worked:
                     raise
