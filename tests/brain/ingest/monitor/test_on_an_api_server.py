@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from convoy.brain.ingest.monitor.monitor import Monitor
-from convoy.brain.store.engine import reading
+from convoy.brain.store.engine import open_engine, reading
+from convoy.brain.store.migrate import migrate
 from convoy.brain.store.tables import Cluster, Job, JobEvent, JobNode, Node, NodeEvent, ScalePlan
 from convoy.core.api.errors import Unusable
 from convoy.core.cluster.kubernetes import KubernetesReader
@@ -198,6 +199,15 @@ class TestStarts:
 
 
 class TestOutages:
+    @pytest.fixture
+    def engine(self, home: Path) -> Iterator[Engine]:
+        """Give a store of one kind: that the cluster is away has nothing to do with it."""
+        url = f"sqlite:///{home / 'brain.db'}"
+        migrate(url)
+        opened = open_engine(url)
+        yield opened
+        opened.dispose()
+
     @pytest.fixture
     def server(self, home: Path) -> Iterator[ApiServer]:
         """Give an API server of the test's own, which it may kill and bring back."""
