@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 
 import pandas as pd
 import pytest
@@ -150,3 +151,21 @@ def test_what_isnt_a_resolution_or_a_size_is_refused_at_once(engine):
         frames.pod_load(engine, "uid-1", chunks=0)
     with pytest.raises(InvalidInput, match="since is 2026-03-02 09:00:00: expected a moment with its time zone"):
         frames.pod_load(engine, "uid-1", "raw", since=at(0).replace(tzinfo=None))
+
+
+def test_memory_stays_flat_however_many_rows_chunks_go_through(engine, stored):
+    job = stored.job()
+    stored.pod_load(job, [pod_load(second, cpu_cores=1.0, memory_bytes=second) for second in range(12_000)])
+
+    def peak(until):
+        tracemalloc.start()
+        try:
+            count = sum(len(part) for part in frames.pod_load(engine, "uid-1", "raw", until=at(until), chunks=1000))
+            return count, tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(100)  # imports and caches
+    few, many = peak(2_000), peak(12_000)
+    assert (few[0], many[0]) == (2_000, 12_000)
+    assert many[1] < 1.3 * few[1]

@@ -15,7 +15,7 @@ from convoy.brain.features import resolution as resolutions
 from convoy.brain.features.columns import Column
 from convoy.brain.features.hours import Span
 from convoy.brain.features.layout import Layout, delivered, read, read_all
-from convoy.brain.features.measures import MEASURES, TIME, means, raw
+from convoy.brain.features.measures import MEASURES, TIME, means, of_windows, raw
 from convoy.brain.features.resolution import Resolution, Sums, sums_of
 from convoy.brain.store.tables import Cluster, Node, NodeLoad
 from convoy.sql.types import UtcDateTime
@@ -117,7 +117,8 @@ def _machines(
         queries = [by_machine(each) for each in sums_of(connection, NodeLoad, resolution, subjects, span)]
     for query in queries:
         for part in read(connection, query, rows):
-            yield part.merge(described, on="node_id", how="left")
+            found = of_windows(part) if resolution == "raw" else part
+            yield found.merge(described, on="node_id", how="left")
 
 
 def by_machine(each: Sums) -> sa.Select[*tuple[Any, ...]]:

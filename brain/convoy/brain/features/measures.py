@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 import sqlalchemy as sa
 
 from convoy.brain.features.columns import Column
@@ -27,21 +28,23 @@ MEASURES = (
 
 
 def raw(load: Any, *columns: Any) -> sa.Select[*tuple[Any, ...]]:
-    """Return a query of a series' windows: ``columns``, ``TIME`` and ``MEASURES``."""
+    """Return a query of windows: ``columns``, ``TIME`` and those of ``MEASURES`` that ``of_windows`` needs."""
     rates = (load.network_received, load.network_sent, load.disk_read, load.disk_written)
     return sa.select(
         *columns,
         load.ended_at.label("time"),
         load.seconds,
-        sa.literal(1).label("windows"),
         load.cpu_cores.label("cpu_used"),
-        load.cpu_cores.label("cpu_used_max"),
         load.memory_bytes.label("memory_used"),
-        load.memory_bytes.label("memory_used_max"),
         *((rate * load.seconds).label(rate.key) for rate in rates),
         load.accelerator_busy.label("accelerators_used"),
         load.accelerator_memory.label("accelerator_memory_max"),
     )
+
+
+def of_windows(found: pd.DataFrame) -> pd.DataFrame:
+    """Add the measures that are the same as others in a single window."""
+    return found.assign(windows=1.0, cpu_used_max=found["cpu_used"], memory_used_max=found["memory_used"])
 
 
 Picked = Callable[[Any], Any]

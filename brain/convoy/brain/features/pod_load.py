@@ -15,7 +15,7 @@ from convoy.brain.features import resolution as resolutions
 from convoy.brain.features.columns import Column
 from convoy.brain.features.hours import Span
 from convoy.brain.features.layout import Layout, delivered, read, read_all
-from convoy.brain.features.measures import MEASURES, TIME, means, preferring, raw
+from convoy.brain.features.measures import MEASURES, TIME, means, of_windows, preferring, raw
 from convoy.brain.features.resolution import Resolution, Sums, sums_of
 from convoy.brain.store.tables import AGENT, Job, JobNode, JobNodeLoad, Node
 from convoy.sql.types import UtcDateTime
@@ -120,8 +120,9 @@ def _pods(
         queries = [_by_pod(each) for each in sums_of(connection, JobNodeLoad, resolution, jobs, span)]
     for query in queries:
         for part in read(connection, query, rows):
-            part = part.assign(job=job_uid, round=part["round"].where(part["round"] > 0))
-            yield part.merge(described, on="pod", how="left")
+            found = of_windows(part) if resolution == "raw" else part
+            found = found.assign(job=job_uid, round=found["round"].where(found["round"] > 0))
+            yield found.merge(described, on="pod", how="left")
 
 
 def _by_pod(each: Sums) -> sa.Select[*tuple[Any, ...]]:
