@@ -8,7 +8,7 @@ from types import TracebackType
 
 from convoy.core.api.errors import Unusable
 
-_CACHE_KIB = 8192
+_CACHE_KIB = 4096
 _KEY_BYTES = 8
 
 
