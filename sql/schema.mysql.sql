@@ -301,6 +301,8 @@ ALTER TABLE scale_plan ADD COLUMN gone_at DATETIME(6);
 
 CREATE INDEX ix_job_user ON job (user);
 
+CREATE INDEX ix_scale_plan_uid ON scale_plan (uid);
+
 CREATE INDEX ix_job_event_happened_at ON job_event (happened_at);
 
 CREATE TABLE IF NOT EXISTS job_attempt (
@@ -349,6 +351,8 @@ CREATE TABLE IF NOT EXISTS job_node (
 CREATE INDEX ix_job_node_node ON job_node (node_id);
 
 CREATE INDEX ix_job_node_uid ON job_node (uid);
+
+CREATE INDEX ix_job_node_name ON job_node (name);
 
 INSERT INTO job_attempt (job_id, round, workers, ps, nodes, batch_size, accumulation_steps, started_at, ended_at, first_step, last_step, steady_since, steady_until) SELECT s.job_id, s.round, MAX(s.workers), MAX(s.ps), MAX(s.nodes), MAX(s.batch_size), MAX(s.accumulation_steps), MIN(DATE_SUB(s.ended_at, INTERVAL ROUND(s.seconds * 1000000) MICROSECOND)), MAX(s.ended_at), MIN(s.first_step), MAX(s.last_step), MIN(CASE WHEN s.warming THEN NULL ELSE s.ended_at END), MAX(CASE WHEN s.warming THEN NULL ELSE s.ended_at END) FROM training_speed s JOIN job j ON j.id = s.job_id LEFT JOIN job_attempt a ON a.job_id = s.job_id AND a.round = s.round WHERE a.job_id IS NULL GROUP BY s.job_id, s.round;
 

@@ -71,7 +71,7 @@ def test_a_manifest_that_isnt_there(tmp_path: Path) -> None:
 
 
 def test_submit_without_local(tmp_path: Path) -> None:
-    refused(convoy("submit", write(tmp_path, job())), "no Kubernetes adapter", "--local")
+    refused(convoy("submit", write(tmp_path, job())), "no jobs on Kubernetes", "--local")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_submit_without_local(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("option", [["--context", "prod"], ["--kubeconfig", "~/.kube/config"]])
 def test_another_cluster(command: list[str], option: list[str]) -> None:
-    refused(convoy(*command, *option), *option, "no Kubernetes adapter", "leave it out")
+    refused(convoy(*command, *option), *option, "no jobs on Kubernetes", "leave it out")
 
 
 @pytest.mark.parametrize("command", [["submit", "job.yaml", "--local"], ["operator"], ["brain", "migrate"]])

@@ -33,6 +33,6 @@ def enter(state_dir: Path | None, context: str | None = None, kubeconfig: Path |
         from convoy.core.api.errors import Unusable
 
         raise Unusable(
-            f"{given}: this version of Convoy has no Kubernetes adapter; leave it out to use this machine",
+            f"{given}: this version of Convoy runs no jobs on Kubernetes; leave it out to use this machine",
             reason="NoKubernetesAdapter",
         )

@@ -26,7 +26,7 @@ def run(file: Path, *, here: bool, detach: bool, namespace: str | None) -> int:
     """
     if not here:
         raise Unusable(
-            "submit: this version of Convoy has no Kubernetes adapter; add --local to run the job on this machine",
+            "submit: this version of Convoy runs no jobs on Kubernetes; add --local to run the job on this machine",
             reason="NoKubernetesAdapter",
         )
     return _submit(manifest.for_this_machine(manifest.read(file), file.parent, namespace), detach)

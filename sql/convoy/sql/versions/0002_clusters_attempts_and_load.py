@@ -105,6 +105,7 @@ def _jobs() -> None:
         for column in added:
             add_column(table, column)
     create_index("ix_job_user", "job", ["user"])
+    create_index("ix_scale_plan_uid", "scale_plan", ["uid"])
     create_index("ix_job_event_happened_at", "job_event", ["happened_at"])
     create_table(
         "job_attempt",
@@ -152,6 +153,7 @@ def _jobs() -> None:
     )
     create_index("ix_job_node_node", "job_node", ["node_id"])
     create_index("ix_job_node_uid", "job_node", ["uid"])
+    create_index("ix_job_node_name", "job_node", ["name"])
     begun = (
         "DATE_SUB(s.ended_at, INTERVAL ROUND(s.seconds * 1000000) MICROSECOND)"
         if on_mysql()

@@ -43,6 +43,8 @@ def row(job: Part, user_label: str) -> Row:
         "template": _key(main),
         "image": main["image"].text(1024),
         "user": metadata["labels"][user_label].text(255),
+        "model": metadata["labels"][names.LABEL_MODEL].text(255),
+        "dataset": metadata["labels"][names.LABEL_DATASET].text(255),
         "strategy": spec["distributionStrategy"].choice(_STRATEGIES),
         "optimize_mode": _mode(spec),
         "accelerator": accelerators.kind(template["spec"]["nodeSelector"].labels())[:255],

@@ -13,7 +13,10 @@ from convoy.brain.ingest.monitor.parts import Row
 
 _STATES = {"": 0, "Waiting": 1, "Running": 2, "Succeeded": 3, "Failed": 3}
 _OVER = 3
-_OF_JOB = ("name", "namespace", "template", "image", "user", "strategy", "optimize_mode", "accelerator", "cluster")
+_OF_JOB = (
+    *("name", "namespace", "template", "image", "user", "model", "dataset"),
+    *("strategy", "optimize_mode", "accelerator", "cluster"),
+)
 _OF_POD = (
     "role",
     "rank",

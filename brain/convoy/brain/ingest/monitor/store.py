@@ -86,9 +86,9 @@ def _jobs(connection: Connection, place: Place, entries: list[Entry], now: datet
 
 def _job(row: Row, place: Place, first_seen: datetime, last_seen: datetime) -> Row:
     return {
-        **dict.fromkeys(("template", "image", "user", "strategy", "optimize_mode", "accelerator", "state"), ""),
+        **dict.fromkeys(("template", "image", "user", "model", "dataset", "strategy"), ""),
+        **dict.fromkeys(("optimize_mode", "accelerator", "state"), ""),
         **row,
-        "model": "",
         "node_type": "",
         "cluster": place.name,
         "first_seen": first_seen,

@@ -63,6 +63,7 @@ class ScalePlan(Base):
         sa.ForeignKeyConstraint(["recommendation_id"], ["recommendation.id"], name="fk_scale_plan_recommendation"),
         sa.Index("ix_scale_plan_created_at", "created_at"),
         sa.Index("ix_scale_plan_recommendation", "recommendation_id"),
+        sa.Index("ix_scale_plan_uid", "uid"),
         TABLE_OPTIONS,
     )
 

@@ -98,6 +98,7 @@ class JobNode(Base):
         sa.ForeignKeyConstraint(["node_id"], ["node.id"], name="fk_job_node_node"),
         sa.Index("ix_job_node_node", "node_id"),
         sa.Index("ix_job_node_uid", "uid"),
+        sa.Index("ix_job_node_name", "name"),
         TABLE_OPTIONS,
     )
 
