@@ -20,8 +20,10 @@ COMMANDS = [
     ["brain", "serve"],
     ["brain", "recommend"],
     ["brain", "migrate"],
+    ["brain", "import"],
+    ["brain", "export"],
 ]
-HEAVY = ("torch", "pandas", "grpc", "numpy", "sqlalchemy", "pydantic", "matplotlib", "scipy", "psutil")
+HEAVY = ("torch", "pandas", "grpc", "numpy", "sqlalchemy", "pydantic", "matplotlib", "scipy", "psutil", "pyarrow")
 
 
 def test_help_touches_nothing_heavy() -> None:
