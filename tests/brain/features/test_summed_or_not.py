@@ -71,9 +71,10 @@ def in_turns(given_rows):
     return [(rows[number :: len(summed)], summed[number]) for number in range(len(summed))]
 
 
-each_with_a_job_of_its_own = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+def examples(count):
+    """Each with a job of its own, in a store that all share."""
+    unfit = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    return settings(max_examples=count, deadline=None, suppress_health_check=unfit)
 
 
 def same(one: pd.DataFrame, other: pd.DataFrame) -> None:
@@ -86,7 +87,6 @@ def whole(engine, uid):
     history = frames.history(engine)
     return [
         history[history["job"] == uid],
-        frames.observed(engine, uid),
         frames.pod_load(engine, uid, "1m"),
         frames.pod_load(engine, uid, "1h"),
         frames.memory_usage(engine, uid, "1h"),
@@ -117,7 +117,7 @@ def means(windows):
         }
 
 
-@each_with_a_job_of_its_own
+@examples(15)
 @given(turns(SPEEDS, "ended_at", "round"))
 def test_speed_is_that_of_the_windows_whatever_is_summed(engine, speeds):
     stored = Stored(engine)
@@ -137,7 +137,7 @@ def test_speed_is_that_of_the_windows_whatever_is_summed(engine, speeds):
     assert spread[0] == pytest.approx(spread[1], rel=1e-6, abs=1e-6 * found["throughput"].max() if len(found) else 0)
 
 
-@each_with_a_job_of_its_own
+@examples(6)
 @given(st.lists(SPEEDS, max_size=8), turns(LOADS, "ended_at", "node", "source"))
 def test_all_frames_are_the_same_before_between_and_after_roll_ups(engine, speeds, loads):
     stored = Stored(engine)
