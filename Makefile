@@ -75,6 +75,8 @@ check: $(READY) ## lint, types, layers, generated files
 	$(BIN)/python scripts/protos.py --check
 	$(BIN)/python scripts/proto_compatibility.py
 	$(BIN)/python scripts/settings_page.py --check
+	$(BIN)/python scripts/frames_page.py --check
+	$(BIN)/python scripts/history_page.py --check
 	$(BIN)/python -m convoy.operator.crds --check
 	$(BIN)/python -m convoy.sql.render --check
 
@@ -89,15 +91,17 @@ format: $(READY) ## format the code, sort its imports
 
 # ---- generated files
 
-.PHONY: protos crds schema docs-settings
+.PHONY: protos crds schema docs
 protos: $(READY) ## write the stubs of the .proto files anew
 	$(BIN)/python scripts/protos.py
 crds: $(READY) ## write deploy/crds anew, from the models
 	$(BIN)/python -m convoy.operator.crds
 schema: $(READY) ## write sql/schema.mysql.sql anew, from the migrations
 	$(BIN)/python -m convoy.sql.render
-docs-settings: $(READY) ## write docs/settings.md anew, from the settings classes
+docs: $(READY) ## write the generated pages of docs/ anew: settings, frames, format of history
 	$(BIN)/python scripts/settings_page.py
+	$(BIN)/python scripts/frames_page.py
+	$(BIN)/python scripts/history_page.py
 
 .PHONY: clean
 clean: ## remove what was built, installed and cached here

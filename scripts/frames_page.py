@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[1] / "docs/frames.md"
 HEAD = """\
 # Frames
 
-Generated from their layouts by `python scripts/frames_page.py`.
+Generated from their layouts by `make docs`.
 
 What the Brain's store holds, as pandas frames for models and notebooks:
 
@@ -76,7 +76,7 @@ def main() -> int:
     if not parser.parse_args().check:
         PAGE.write_text(wanted)
     elif not PAGE.exists() or PAGE.read_text() != wanted:
-        sys.exit("docs/frames.md is stale; run `python scripts/frames_page.py` and commit it")
+        sys.exit("docs/frames.md is stale; run `make docs` and commit it")
     return 0
 
 

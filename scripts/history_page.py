@@ -129,7 +129,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="fail if the page isn't what would be written")
     if parser.parse_args().check:
         if not PAGE.exists() or PAGE.read_text() != page():
-            sys.exit(f"{PAGE.relative_to(ROOT)} is stale; run `python scripts/history_page.py` and commit it")
+            sys.exit(f"{PAGE.relative_to(ROOT)} is stale; run `make docs` and commit it")
     else:
         PAGE.write_text(page())
     sys.stdout.write(f"history: {len(FILE_COLUMNS)} columns\n")

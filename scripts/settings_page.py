@@ -22,7 +22,7 @@ PAGE = ROOT / "docs/settings.md"
 HEAD = """\
 # Settings
 
-Generated from the settings classes by `make docs-settings`.
+Generated from the settings classes by `make docs`.
 
 A value is taken from a flag, else from the environment, else from the file, else it is the default. The file is
 `$CONVOY_CONFIG`, or `~/.config/convoy/convoy.toml`; it has a table a group. Logs: `CONVOY_LOG_LEVEL` (debug, info,
@@ -134,7 +134,7 @@ def main() -> int:
     wanted = page(kinds)
     if check:
         if not PAGE.exists() or PAGE.read_text() != wanted:
-            sys.exit("docs/settings.md is stale; run `make docs-settings` and commit it")
+            sys.exit("docs/settings.md is stale; run `make docs` and commit it")
     else:
         PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text(wanted)

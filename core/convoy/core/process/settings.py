@@ -1,7 +1,7 @@
 """Settings of a process: a file, the environment, flags, in rising order.
 
 A settings class is one group of values. Its fields' descriptions are the reference page, docs/settings.md, which
-`make docs-settings` writes. The file is TOML with a table a group, ``[brain]`` for BrainSettings; the environment is
+`make docs` writes. The file is TOML with a table a group, ``[brain]`` for BrainSettings; the environment is
 ``CONVOY_`` plus the field's name in capitals.
 """
 
