@@ -33,7 +33,7 @@ _ENDINGS = ", ".join(f"`{ending}`" for ending in ENDINGS)
 HEAD = f"""\
 # History in files
 
-Generated from the columns by `scripts/history_page.py`.
+Generated from the columns by `make docs`.
 
 `convoy brain import FILE...` loads measurements of past jobs into the Brain's store, so that it can size jobs before
 it has seen any of its own; `convoy brain export FILE` writes what the store knows in the same format. A row is **one
