@@ -130,14 +130,14 @@ def _merged(rounds: pd.DataFrame) -> pd.DataFrame:
         weighted[name] = weighted[name] * weighted["seconds"]
     firsts = (*LABELS, "cluster_cpu", "accelerators_per_worker")
     how: dict[str, Any] = {
-        **dict.fromkeys(SUMS, "sum"),
-        **{name: lambda values: values.sum(min_count=1) for name in (*loads, *(f"{name}_time" for name in loads))},
+        **dict.fromkeys((*SUMS, *loads, *(f"{name}_time" for name in loads)), "sum"),
         **{name: "first" for name in firsts if name in rounds.columns and name not in key},
         "last_ended_at": "max",
     }
     merged = weighted.groupby(key, dropna=False, sort=False).agg(how).reset_index()
     for name in loads:
-        merged[name] = merged[name] / merged[f"{name}_time"]
+        time = merged[f"{name}_time"]
+        merged[name] = merged[name] / time.where(time > 0)
     return _named(merged)
 
 
