@@ -3,7 +3,9 @@
 import itertools
 import math
 import statistics
+import threading
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pandas as pd
@@ -195,3 +197,28 @@ def test_load_past_the_last_window_known_when_its_hour_was_summed_counts_once_th
     assert frames.observed(engine, "uid-1")["worker_cpu_used"].tolist() == [1.0]
     stored.pod_load(job, [pod_load(28, cpu_cores=3.0)])
     assert frames.observed(engine, "uid-1")["worker_cpu_used"].tolist() == [2.0]
+
+
+def test_nothing_is_missed_or_counted_twice_while_hours_are_summed_and_rows_come_in(engine):
+    stored = Stored(engine)
+    job = stored.job()
+    stored.speed(job, [speed(60 * n) for n in range(1, 200)])
+    count, stop = 199, threading.Event()
+
+    def busy():
+        nonlocal count
+        while not stop.is_set():
+            stored.speed(job, [speed(60 * (count + 1))])
+            count += 1
+            roll_up(engine)
+
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(busy)
+        try:
+            for _ in range(40):
+                least = count
+                windows = frames.observed(engine, "uid-1")["window_seconds"].sum() / 10.0
+                assert least <= windows <= count + 1
+        finally:
+            stop.set()
+        work.result()
