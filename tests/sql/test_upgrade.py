@@ -1,5 +1,6 @@
 """A database of each released version is brought up to this one's, with all that it holds."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from convoy.brain.features import frames
+from convoy.brain.store import engine as engines
 from convoy.brain.store import queries, rollup
 from convoy.brain.store.engine import open_engine, parse_url, reading
 from convoy.brain.store.migrate import Migration, migrate
@@ -19,17 +21,22 @@ RELEASED = Path(__file__).parent / "released"
 RELEASES = sorted({file.name.split(".")[0] for file in RELEASED.glob("*.sql")})
 
 
-@pytest.fixture(params=RELEASES)
-def upgraded(request, url):
-    """Give an engine on a database of that release, brought up to this version."""
+def make(url, release):
+    """Make a database as that release left it."""
     kind = "sqlite" if url.startswith("sqlite") else "mysql"
-    script = (RELEASED / f"{request.param}.{kind}.sql").read_text()
+    script = (RELEASED / f"{release}.{kind}.sql").read_text()
     plain = sa.create_engine(parse_url(url))
     with plain.begin() as connection:
         for statement in script.split(";\n"):
             if statement.strip() not in ("", "BEGIN TRANSACTION", "COMMIT"):
                 connection.exec_driver_sql(statement.replace("%", "%%"))
     plain.dispose()
+
+
+@pytest.fixture(params=RELEASES)
+def upgraded(request, url):
+    """Give an engine on a database of that release, brought up to this version."""
+    make(url, request.param)
     before, after = request.param, head()
     assert migrate(url) == Migration(before=before, after=after)
     engine = open_engine(url)
@@ -96,3 +103,19 @@ def test_what_the_models_learn_from_is_the_same_before_and_after_it_is_summed(up
     after = frames.observed(upgraded, "uid-1")
     assert after["throughput"].tolist() == [71.0, 144.0]
     assert after["worker_cpu_used"].tolist() == pytest.approx([0.9, 0.8])
+
+
+@pytest.mark.servers
+def test_a_step_may_take_longer_than_other_statements(mariadb, monkeypatch):
+    """A large table is copied for minutes, and a step whose caller went away is undone: it would never end."""
+    monkeypatch.setattr(engines, "_STATEMENT_SECONDS", 1)
+    make(mariadb, "0001")
+    engine = open_engine(mariadb)
+    with engine.connect() as reader, ThreadPoolExecutor(1) as pool:
+        reader.exec_driver_sql("SELECT * FROM training_speed LIMIT 1").all()
+        upgrade = pool.submit(migrate, mariadb)
+        with pytest.raises(TimeoutError):  # it waits for the table that is read
+            upgrade.result(3.0)
+        reader.rollback()
+        assert upgrade.result(40.0) == Migration(before="0001", after=head())
+    engine.dispose()

@@ -252,6 +252,9 @@ def collect(
 def migrate(database_url: DatabaseUrl = None, state_dir: StateDir = None) -> None:
     """Bring the Brain's database to this version's tables. Changes nothing where it is there already.
 
+    On MySQL and MariaDB it also moves rows that lie beyond the last day's partition to days of their own. Where they
+    are many, run it while no Brain serves: the tables can't be written meanwhile.
+
     \b
     Example:
       convoy brain migrate --database-url sqlite:////srv/convoy/brain.db
@@ -264,7 +267,7 @@ def migrate(database_url: DatabaseUrl = None, state_dir: StateDir = None) -> Non
     from convoy.brain.store.migrate import migrate as bring_up
 
     url = BrainSettings.load(database_url=database_url).database()
-    done = bring_up(url)
+    done = bring_up(url, move_all=True)
     before = "nothing" if done.before is None else f"revision {done.before}"
     typer.echo(f"database {shown(url)}: {before} before, revision {done.after} now")
 

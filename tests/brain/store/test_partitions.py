@@ -88,6 +88,22 @@ class TestOnMariaDB:
         assert partitions.make_days(own, later) == 20 * (len(partitions.TABLES) - 1)
         assert partitions.make_days(own, later, copy_any=True) == 20
 
+    def test_the_next_migration_of_nobody_who_serves_moves_the_crowd(self, own, mariadb, monkeypatch):
+        monkeypatch.setattr(partitions, "_MOST_COPIED", 10)
+        days = [one.name for one in of(own)[-5:]]
+        with own.connect() as connection:
+            connection.exec_driver_sql(
+                f"ALTER TABLE training_speed REORGANIZE PARTITION {', '.join(days)} INTO "
+                f"(PARTITION {FUTURE} VALUES LESS THAN (MAXVALUE))"
+            )
+        rows = windows(1, datetime.now(UTC) + timedelta(days=5), 50)
+        store(own, rows)
+        migrate(mariadb)
+        assert len(of(own)) == 2 + partitions.BEHIND + 1 + partitions.AHEAD - 4
+        migrate(mariadb, move_all=True)
+        assert len(of(own)) == 2 + partitions.BEHIND + 1 + partitions.AHEAD
+        assert count(own, TrainingSpeed) == 50
+
     def test_old_days_go_and_what_came_even_earlier(self, own):
         now = datetime.now(UTC)
         store(own, windows(1, now - timedelta(days=50), 5))

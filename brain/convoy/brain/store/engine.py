@@ -75,13 +75,20 @@ def shown(url: URL | str) -> str:
     return parsed.set(drivername=parsed.get_backend_name(), query={}).render_as_string(hide_password=True)
 
 
-def open_engine(url: str, *, must_exist: bool = False, connect_seconds: int = _CONNECT_SECONDS) -> Engine:
+def open_engine(
+    url: str,
+    *,
+    must_exist: bool = False,
+    connect_seconds: int = _CONNECT_SECONDS,
+    statement_seconds: int | None = None,
+) -> Engine:
     """Return an engine; nothing is connected yet.
 
     Args:
         url: of the database.
         must_exist: refuse a SQLite file that isn't there, instead of making one.
         connect_seconds: how long a connection to a server may take.
+        statement_seconds: how long a server may take for one statement; None: a minute.
 
     Raises:
         InvalidSetting: the URL is wrong.
@@ -90,7 +97,7 @@ def open_engine(url: str, *, must_exist: bool = False, connect_seconds: int = _C
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite":
         return _sqlite(parsed, must_exist=must_exist)
-    return _mysql(parsed, connect_seconds)
+    return _mysql(parsed, connect_seconds, statement_seconds or _STATEMENT_SECONDS)
 
 
 def _sqlite(url: URL, *, must_exist: bool) -> Engine:
@@ -137,15 +144,15 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             time.sleep(0.02)
 
 
-def _mysql(url: URL, connect_seconds: int) -> Engine:
+def _mysql(url: URL, connect_seconds: int, statement_seconds: int) -> Engine:
     return sa.create_engine(
         url,
         # What is committed is seen: a job that another thread made between two statements, for one.
         isolation_level="READ COMMITTED",
         connect_args={
             "connect_timeout": connect_seconds,
-            "read_timeout": _STATEMENT_SECONDS,
-            "write_timeout": _STATEMENT_SECONDS,
+            "read_timeout": statement_seconds,
+            "write_timeout": statement_seconds,
             # A value that doesn't fit is an error, whatever the server's own mode.
             "init_command": "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         },

@@ -21,6 +21,8 @@ from convoy.sql.config import VERSION_TABLE, config, head, known
 
 _LOCK_SECONDS = 50
 _RETRY_SECONDS = 1.0
+_STEP_SECONDS = 24 * 3600
+"""How long one step may take: a table with a year's rows is copied as a whole."""
 _versions = sa.table(VERSION_TABLE, sa.column("version_num", sa.String))
 
 
@@ -32,10 +34,16 @@ class Migration:
     after: str
 
 
-def migrate(url: str, *, check_seconds: float = 1.5) -> Migration:
+def migrate(url: str, *, check_seconds: float = 1.5, move_all: bool = False) -> Migration:
     """Create or upgrade the schema; does nothing where it is up to date.
 
     Two processes that start together take turns. A migration that was killed is carried on by the next run.
+
+    Args:
+        url: of the database.
+        check_seconds: within which the database has to answer at all.
+        move_all: on MySQL, give rows that lie beyond the last day their days, however many they are; the table can't
+            be written meanwhile.
 
     Raises:
         InvalidSetting: the URL is wrong.
@@ -44,7 +52,7 @@ def migrate(url: str, *, check_seconds: float = 1.5) -> Migration:
         Unavailable: another process held the migration's lock for too long.
     """
     check(url, seconds=check_seconds)
-    engine = open_engine(url)
+    engine = open_engine(url, statement_seconds=_STEP_SECONDS)
     try:
         # On SQLite the transaction keeps others out; on MySQL, whose DDL commits, a lock does that outlasts it.
         with exclusive(engine, "migrate", _LOCK_SECONDS), writing(engine) as connection:
@@ -54,7 +62,7 @@ def migrate(url: str, *, check_seconds: float = 1.5) -> Migration:
                 settings = config()
                 settings.attributes["connection"] = connection
                 command.upgrade(settings, "head")
-        partitions.make_days(engine, datetime.now(UTC).date(), copy_any=before != head())
+        partitions.make_days(engine, datetime.now(UTC).date(), copy_any=move_all or before != head())
         return Migration(before=before, after=head())
     finally:
         engine.dispose()
