@@ -155,10 +155,7 @@ def test_the_hours_and_pods_of_a_report_are_marked_and_made(engine, ingest):
     given = report(window(1), window(2))
     given.load.extend([load(1, "w-0"), load(2, "w-0"), load(1, "w-1")])
     ingest.store(envelope(1), given)
-    assert {(row.series, row.changes) for row in rows(engine, RollupDue)} == {
-        ("training_speed", 1),
-        ("job_node_load", 1),
-    }
+    assert sorted(row.series for row in rows(engine, RollupDue)) == ["job_node_load", "training_speed"]
     assert sorted((row.name, row.role, row.cpu_allotted) for row in rows(engine, JobNode)) == [
         ("w-0", "worker", 1.0),
         ("w-1", "worker", 1.0),

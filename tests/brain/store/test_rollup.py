@@ -29,6 +29,7 @@ from convoy.brain.store.tables import (
 from support.speed_rows import count, make_jobs, store, windows
 
 BEGIN = datetime(2026, 11, 1, 10, 7, 3, tzinfo=UTC)
+KEY = ("series", "subject_id", "hour", "changes")
 ROLL_UP = (
     "import sys; from convoy.brain.store.engine import open_engine; from convoy.brain.store.rollup import roll_up; "
     "print(roll_up(open_engine(sys.argv[1])))"
@@ -219,10 +220,37 @@ def test_runs_hold_each_hour_once_in_order_and_without_gaps(found):
     assert len(gathered) >= math.ceil(len(page) / 24)
 
 
+def test_a_mark_that_took_another_ones_place_stays(engine):
+    """As it is where two sum at once, since one has lost its lock: what it read is done, and more came in since."""
+    store(engine, windows(1, BEGIN, 5))
+    [read] = runs([tuple(row[name] for name in KEY) for row in all_rows(engine, RollupDue)])
+    roll_up(engine)
+    store(engine, windows(1, BEGIN + timedelta(minutes=10), 5))
+    with writing(engine) as connection:
+        rollup._sum(connection, read)
+    assert count(engine, RollupDue) == 1
+
+
+def test_of_hours_on_both_sides_of_what_is_kept_the_later_ones_are_summed(engine):
+    bound = BEGIN.replace(hour=0, minute=0, second=0) + timedelta(days=1)
+    rows = windows(1, bound - 2 * HOUR, 4 * 36, seconds=100.0)
+    store(engine, rows)
+    with writing(engine) as connection:
+        series.set_complete_since(connection, "training_speed", bound)
+    roll_up(engine)
+    kept = [row for row in rows if row["ended_at"] >= bound]
+    assert 0 < len(kept) < len(rows)
+    assert_same(rolled_up(engine, TrainingSpeed1h), summed_by_hand(kept, 3600))
+    assert count(engine, RollupDue) == 0
+
+
 def test_marks_count_the_transactions_that_stored_in_an_hour(engine):
     rows = windows(1, BEGIN, 10)
     store(engine, rows[:5])
     store(engine, rows[5:])
     [mark] = all_rows(engine, RollupDue)
-    assert (mark["series"], mark["subject_id"], mark["changes"]) == ("training_speed", 1, 2)
+    assert (mark["series"], mark["subject_id"]) == ("training_speed", 1)
+    store(engine, rows[5:])
+    [later] = all_rows(engine, RollupDue)
+    assert later["changes"] == mark["changes"] + 1
     assert mark["hour"] == BEGIN.replace(minute=0, second=0)

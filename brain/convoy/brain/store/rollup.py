@@ -24,7 +24,7 @@ from convoy.core.process.crashpoint import crash_point
 
 HOUR = timedelta(hours=1)
 _PAGE = 2000
-_LOCK_SECONDS = 60.0
+_LOCK_SECONDS = 50.0
 _MOST_HOURS = 24
 """Of one subject in one transaction: its locks are held for some ten milliseconds."""
 
@@ -119,8 +119,10 @@ def _run(rows: list[tuple[Any, ...]]) -> Due:
 
 def _sum(connection: Connection, due: Due) -> None:
     since = complete_since(connection, due.series)
-    if since is None or due.begin >= since:  # older: the rows are gone, and what was summed from them stays
-        sums.replace(connection, due.series, due.subject, due.begin, due.end)
+    # Before that the rows are gone, and what was summed from them stays; a run may lie on both sides.
+    begin = due.begin if since is None else max(due.begin, since)
+    if begin < due.end:
+        sums.replace(connection, due.series, due.subject, begin, due.end)
     crash_point("rollup.before-mark")
     unchanged = sa.and_(
         RollupDue.series == due.series,

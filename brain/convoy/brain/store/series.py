@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,9 @@ SUBJECT: dict[str, str] = {
     NodeLoad.__tablename__: "node_id",
 }
 """Each series, and the column that says whose its rows are."""
+
+_BITS = 62
+"""A new mark begins at a number that none before it had: whoever sums an hour tells it from the one that was read."""
 
 
 def insert(connection: Connection, series: type[Any], rows: Sequence[Row]) -> None:
@@ -42,10 +46,10 @@ def mark_due(connection: Connection, series: type[Any], moments: Iterable[tuple[
         statement = sqlite.insert(target).on_conflict_do_update(
             index_elements=list(target.primary_key), set_=one_more
         )
-    name = series.__tablename__
+    name, first = series.__tablename__, secrets.randbits(_BITS)
     connection.execute(
         statement,
-        [{"series": name, "subject_id": subject, "hour": hour, "changes": 1} for subject, hour in hours],
+        [{"series": name, "subject_id": subject, "hour": hour, "changes": first} for subject, hour in hours],
     )
 
 
