@@ -7,11 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from convoy.brain.store import driver_errors
 from convoy.brain.store.engine import shown
 from convoy.core.api.errors import Unavailable
+from convoy.core.process import logs
+
+log = logs.get("brain.store")
+
+_IDLE_SECONDS = 7 * 86400
+"""So long the server is told to keep the lock's connection, on which nothing is said while the work is done."""
 
 
 @contextmanager
@@ -40,9 +47,19 @@ def exclusive(engine: Engine, what: str, seconds: float) -> Iterator[None]:
                 "again when it is done",
                 reason="LockHeld",
             )
+        connection.exec_driver_sql(f"SET SESSION wait_timeout = {_IDLE_SECONDS}")
         connection.commit()  # the lock is the connection's: no transaction is kept open meanwhile
         try:
             yield
         finally:
-            if not connection.invalidated:
-                connection.execute(sa.select(sa.func.release_lock(name)))
+            if not _released(connection, name):
+                log.warning("a lock ended before what it was held for", lock=what, database=shown(engine.url))
+
+
+def _released(connection: Connection, name: str) -> bool:
+    """Give the lock back; False: it was lost with its connection. What was done, or went wrong, stands."""
+    try:
+        connection.exec_driver_sql("SET SESSION wait_timeout = DEFAULT")
+        return connection.execute(sa.select(sa.func.release_lock(name))).scalar() == 1
+    except DBAPIError:
+        return False
