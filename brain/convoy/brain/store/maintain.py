@@ -57,13 +57,25 @@ def maintain(
     """
     try:
         with exclusive(engine, "maintain", _LOCK_SECONDS):
-            return Maintained(
-                days=partitions.make_days(engine, now.astimezone(UTC).date()),
-                hours=rollup.roll_up(engine, on_hours=lambda count: progress("hours summed", count)),
-                removed=retention.remove_old(engine, now, kept, lambda count: progress("rows removed", count)),
-                orphans=orphans.remove(engine, lambda count: progress("orphans removed", count)),
-            )
+            return _all(engine, now, kept, progress)
     except Unavailable as error:
         if error.reason == "LockHeld":
             return Maintained(busy=True)
         raise
+
+
+def _all(engine: Engine, now: datetime, kept: Retention, progress: Progress) -> Maintained:
+    days, in_use = 0, None
+    try:
+        days = partitions.make_days(engine, now.astimezone(UTC).date())
+    except Unavailable as error:  # a table that somebody reads; there is a week's time, and the rest doesn't need it
+        in_use = error
+    done = Maintained(
+        days=days,
+        hours=rollup.roll_up(engine, on_hours=lambda count: progress("hours summed", count)),
+        removed=retention.remove_old(engine, now, kept, lambda count: progress("rows removed", count)),
+        orphans=orphans.remove(engine, lambda count: progress("orphans removed", count)),
+    )
+    if in_use is not None:
+        raise in_use
+    return done

@@ -40,13 +40,27 @@ def remove(engine: Engine, on_rows: Callable[[int], None] = lambda count: None) 
     removed: dict[str, int] = {}
     for series, numbers in find(engine).items():
         for number in numbers:
-            for table in KINDS[series]:
-                subject, _ = _subject(table)
-                count = delete_in_batches(engine, table, subject == number, on_rows)
-                if count:
-                    removed[table.__tablename__] = removed.get(table.__tablename__, 0) + count
-            mark = sa.and_(RollupDue.series == series, RollupDue.subject_id == number)
-            delete_in_batches(engine, RollupDue, mark)
+            for name, count in remove_rows_of(engine, series, number, on_rows).items():
+                removed[name] = removed.get(name, 0) + count
+    return removed
+
+
+def remove_rows_of(
+    engine: Engine, series: str, number: int, on_rows: Callable[[int], None] = lambda count: None
+) -> dict[str, int]:
+    """Remove what a series and its sums hold of one job or machine; return how many rows went, by table.
+
+    Raises:
+        Unavailable: the database can't be reached, or rows stayed locked.
+    """
+    removed: dict[str, int] = {}
+    for table in KINDS[series]:
+        subject, _ = _subject(table)
+        count = delete_in_batches(engine, table, subject == number, on_rows)
+        if count:
+            removed[table.__tablename__] = count
+    mark = sa.and_(RollupDue.series == series, RollupDue.subject_id == number)
+    delete_in_batches(engine, RollupDue, mark)
     return removed
 
 

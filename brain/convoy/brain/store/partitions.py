@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
+from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -22,13 +24,17 @@ from convoy.core.process.crashpoint import crash_point
 from convoy.sql.steps import FIRST_DAY, FUTURE, PAST
 
 log = logs.get("brain.store")
+T = TypeVar("T")
 
 TABLES = ("training_speed", "job_node_load", "node_load", "training_speed_1m", "job_node_load_1m", "node_load_1m")
 AHEAD = 7
 BEHIND = 31
 """So many days before today are made at first: what comes late in the first month has its day."""
 _MOST_COPIED = 100_000
-_LOCK_SECONDS = 60.0
+_LOCK_SECONDS = 50.0
+_TRIES = 12
+_PAUSE = 1.0
+"""Who writes a table waits while its partitions wait for a reader: the tries lie apart, for writers to get on."""
 _ROWS = sa.text(
     "SELECT partition_name, partition_description FROM information_schema.partitions WHERE table_schema = DATABASE() "
     "AND table_name = :table AND partition_name IS NOT NULL ORDER BY partition_ordinal_position"
@@ -65,7 +71,7 @@ def make_days(engine: Engine, today: date, *, copy_any: bool = False) -> int:
     if engine.dialect.name != "mysql":
         return 0
     with exclusive(engine, "days", _LOCK_SECONDS):
-        return sum(in_turns(engine, _maker(table, today, copy_any)) for table in TABLES)
+        return sum(_in_turns(engine, _maker(table, today, copy_any)) for table in TABLES)
 
 
 def _maker(table: str, today: date, copy_any: bool) -> Callable[[Connection], int]:
@@ -116,25 +122,29 @@ def drop_days(engine: Engine, table: str, before: datetime) -> int:
     with reading(engine) as connection:
         old = _ended(days_of(connection, table), before)
     for partition in old:
-        in_turns(engine, lambda connection, name=partition.name: _empty(connection, table, name))  # type: ignore[misc]
+        _in_turns(engine, partial(_empty, table, partition.name))
         crash_point("partitions.after-drop")
     if len(old) < 2:
         return 0
-    return in_turns(engine, lambda connection: _give_to_past(connection, table, before))
+    return _in_turns(engine, partial(_give_to_past, table, before))
+
+
+def _in_turns(engine: Engine, work: Callable[[Connection], T]) -> T:
+    return in_turns(engine, work, tries=_TRIES, pause=_PAUSE)
 
 
 def _ended(partitions: Sequence[Partition], before: datetime) -> list[Partition]:
     return [one for one in partitions if one.before is not None and _midnight(one.before) <= before]
 
 
-def _empty(connection: Connection, table: str, name: str) -> None:
+def _empty(table: str, name: str, connection: Connection) -> None:
     if not any(one.name == name for one in days_of(connection, table)):  # somebody else was quicker
         return
     if connection.exec_driver_sql(f"SELECT 1 FROM {table} PARTITION ({name}) LIMIT 1").first() is not None:
         connection.exec_driver_sql(f"ALTER TABLE {table} TRUNCATE PARTITION {name}")
 
 
-def _give_to_past(connection: Connection, table: str, before: datetime) -> int:
+def _give_to_past(table: str, before: datetime, connection: Connection) -> int:
     """Put the oldest partition in the place of ended days, so that what comes late isn't taken for the next day's."""
     old = _ended(days_of(connection, table), before)
     if len(old) < 2:

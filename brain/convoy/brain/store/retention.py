@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from convoy.brain.store import partitions
+from convoy.brain.store import orphans, partitions
 from convoy.brain.store.batches import delete_in_batches
 from convoy.brain.store.engine import reading
 from convoy.brain.store.series import SUBJECT, complete_since, set_complete_since
@@ -158,17 +158,28 @@ def _subjects(connection: Connection, owner: Any) -> Iterator[int]:
 
 
 def _remove_jobs(engine: Engine, before: datetime, on_rows: Callable[[int], None]) -> dict[str, int]:
-    """Remove jobs of which nothing was heard since, and what hangs on them; their series' rows become orphans."""
+    """Remove jobs of which nothing was heard since, and what hangs on them.
+
+    Their series go first: SQLite gives the number of a job that is gone to the next one. A job that is heard of
+    meanwhile stays.
+    """
+    removed: dict[str, int] = {}
+
+    def count(rows: dict[str, int]) -> None:
+        for name, number in rows.items():
+            removed[name] = removed.get(name, 0) + number
+
     with reading(engine) as connection:
         old = list(connection.execute(sa.select(Job.id).where(Job.last_seen < before)).scalars())
-    removed: dict[str, int] = {}
     for job in old:
-        owners: list[tuple[type[Any], Any]] = [*((table, table.job_id) for table in _OF_JOBS), (Job, Job.id)]
-        for table, owner in owners:
-            rows = delete_in_batches(engine, table, owner == job, on_rows)
-            if rows:
-                removed[table.__tablename__] = removed.get(table.__tablename__, 0) + rows
-    return removed
+        for series in (name for name, subject in SUBJECT.items() if subject == "job_id"):
+            count(orphans.remove_rows_of(engine, series, job, on_rows))
+        still = sa.and_(Job.id == job, Job.last_seen < before)
+        for table in _OF_JOBS:
+            of_job = sa.and_(table.job_id == job, sa.exists().where(still))
+            count({table.__tablename__: delete_in_batches(engine, table, of_job, on_rows)})
+        count({"job": delete_in_batches(engine, Job, still, on_rows)})
+    return {name: number for name, number in removed.items() if number}
 
 
 def _midnight(moment: datetime) -> datetime:

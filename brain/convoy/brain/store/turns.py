@@ -17,12 +17,19 @@ from convoy.core.api.errors import Unavailable
 T = TypeVar("T")
 
 _TRIES = 30
+_PAUSE = 0.1
 _LOCK_SECONDS = 1
 """The least that MySQL can wait. Who waits for a table's own lock holds up all who come after it."""
 
 
-def in_turns(engine: Engine, work: Callable[[Connection], T], *, tries: int = _TRIES) -> T:
+def in_turns(engine: Engine, work: Callable[[Connection], T], *, tries: int = _TRIES, pause: float = _PAUSE) -> T:
     """Run ``work`` in a transaction; where locks of others undo it, again after a pause. It must bear being repeated.
+
+    Args:
+        engine: of the store.
+        work: to be done.
+        tries: how often.
+        pause: seconds after the first one, at most; ten times as long after ten.
 
     Raises:
         Unavailable: it was undone ``tries`` times, or the database can't be reached.
@@ -42,7 +49,7 @@ def in_turns(engine: Engine, work: Callable[[Connection], T], *, tries: int = _T
             undone = isinstance(error.__cause__, DBAPIError) and driver_errors.again(error.__cause__)
             if not undone or attempt == tries:
                 raise
-            time.sleep(random.uniform(0.05, 0.1) * min(attempt, 10))
+            time.sleep(random.uniform(0.5, 1.0) * pause * min(attempt, 10))
     raise AssertionError("unreachable")
 
 
