@@ -159,6 +159,21 @@ def test_bad_rows_are_refused_with_a_sentence_and_the_rest_is_stored(engine, ing
     assert (event.reason, event.step, event.evidence) == ("NodeFailed", None, {"exit": "137"})
 
 
+def test_an_event_that_no_packet_holds_and_features_without_end_are_refused(engine, ingest):
+    given = report(window(1))
+    given.events.add(time=NOW - 1, reason="Large", evidence={f"key-{number}": "x" * 4000 for number in range(6000)})
+    given.events.add(time=NOW - 1, reason="Small", evidence={f"key-{number}": "x" for number in range(100)})
+    given.job.features.update({f"feature-{number}": 1.0 for number in range(1001)})
+    ack = ingest.store(envelope(1), given)
+    assert ack.stored == 2
+    assert ack.refused == [
+        "features: there are 1001: expected at most 1000",
+        "event 1 of 2: evidence has 6000 entries: expected at most 100",
+    ]
+    assert [row.reason for row in rows(engine, JobEvent)] == ["Small"]
+    assert rows(engine, JobFeature) == []
+
+
 def test_a_clock_a_little_ahead_is_forgiven(engine, ingest):
     ahead = window(1)
     ahead.time = NOW + 59

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +22,8 @@ _MAX_BIGINT = 2**63 - 1
 _MAX_SECONDS = 1e7
 _MAX_NUMBER = 1e15
 _MAX_MESSAGE = 4000
+_MAX_EVIDENCE = 100
+_MAX_FEATURES = 1000
 _DAY = 86400.0
 _REASON = re.compile(r"[A-Z][A-Za-z0-9]{0,127}")
 _DESCRIPTION = {
@@ -134,7 +136,7 @@ class Checker:
             "round": _whole("round", event.round),
             "step": event.step if event.step >= 0 else None,
             "message": _message(event.message),
-            "evidence": {key[:128]: _message(value) for key, value in event.evidence.items()},
+            "evidence": _evidence(event.evidence),
         }
 
     def plan(self, plan: brain_pb2.PlanOutcome) -> Row:
@@ -196,6 +198,9 @@ def description(job: brain_pb2.JobDescription) -> Row:
 
 def features(job: brain_pb2.JobDescription) -> Checked:
     """Return rows of job_feature, without the job; those of ``TYPED`` among them."""
+
+    if len(job.features) > _MAX_FEATURES:
+        return Checked([], [f"features: there are {len(job.features)}: expected at most {_MAX_FEATURES}"])
 
     def check(item: tuple[str, float]) -> Row:
         name, value = _name("name", item[0], 128), item[1]
@@ -269,6 +274,12 @@ def _reason(value: str) -> str:
     if not _REASON.fullmatch(value):
         raise Refused(f"reason is {value[:140]!r}: expected CamelCase of at most 128 letters and digits")
     return value
+
+
+def _evidence(given: Mapping[str, str]) -> dict[str, str]:
+    if len(given) > _MAX_EVIDENCE:  # a row that no packet of the database's holds would be sent for ever
+        raise Refused(f"evidence has {len(given)} entries: expected at most {_MAX_EVIDENCE}")
+    return {key[:128]: _message(value) for key, value in given.items()}
 
 
 def _message(value: str) -> str:

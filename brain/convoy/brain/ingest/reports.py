@@ -149,6 +149,8 @@ def _refuse_nobody(envelope: Envelope, report: brain_pb2.BrainReport) -> None:
         )
     if len(envelope.sender) > 253 or max(envelope.incarnation, envelope.sequence) > 2**63 - 1:
         raise InvalidInput("convoy-sender, -incarnation or -sequence is too long", reason="IncompleteEnvelope")
+    if envelope.sender != envelope.sender.strip():  # MySQL compares names without the spaces at their ends
+        raise InvalidInput("convoy-sender begins or ends with a space", reason="IncompleteEnvelope")
     if envelope.job and envelope.job != report.job.uid:
         raise InvalidInput(
             f"convoy-job is {envelope.job!r} and the report is of job {report.job.uid!r}",
