@@ -27,6 +27,9 @@ def refused(url, **options):
         "mysql//user:secret@host/db",
         "mysql://user:secret@host:port/db",
         "mysql://u:se/cret@@[",
+        "mysql://user:p@secret@host/db",
+        "mysql://user:p@ss/secret@host:3306/db",
+        "mysql://user:p@secret?word@host/db",
         "sqlite://",
     ],
 )

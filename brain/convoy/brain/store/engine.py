@@ -55,8 +55,8 @@ def parse_url(url: str) -> URL:
         if parsed.database in (None, "", ":memory:"):
             raise _wrong("a database in memory ends with its process: name a file")
         return parsed.set(drivername="sqlite+pysqlite")
-    if "@" in (parsed.host or ""):  # the end of a password that isn't encoded: not to be shown
-        raise _wrong("an '@' in a user's name or password has to be written %40")
+    if url.count("@") > 1:  # of a password that isn't encoded a part is taken for host or database: not to be shown
+        raise _wrong("an '@' besides the one before the host, in a password say, has to be written %40")
     if not parsed.database:
         raise _wrong(f"{shown(parsed)} names no database")
     query = {"charset": "utf8mb4", **parsed.query}
