@@ -1,6 +1,7 @@
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from convoy.brain.store.engine import open_engine, reading
 from convoy.brain.store.migrate import migrate
 from convoy.brain.store.partitions import Partition, days_of, missing_days, reorganized
 from convoy.brain.store.tables import TrainingSpeed
+from convoy.core.api.errors import Unavailable
 from convoy.sql.steps import FIRST_DAY, FUTURE, PAST
 from support.speed_rows import count, store, windows
 
@@ -129,3 +131,14 @@ class TestOnMariaDB:
                     tries=2,
                 )
         assert partitions.drop_days(own, "training_speed", datetime.now(UTC)) > 0
+
+    def test_a_table_in_use_is_waited_for_once_and_its_writers_wait_no_longer(self, own, monkeypatch):
+        monkeypatch.setattr(partitions, "_TRIES", 1)
+        said = []
+        sa.event.listen(own, "before_cursor_execute", lambda *given: said.append(given[2]))
+        with own.connect() as reader:
+            reader.exec_driver_sql("SELECT * FROM training_speed LIMIT 1").all()
+            with pytest.raises(Unavailable):
+                partitions.make_days(own, datetime.now(UTC).date() + timedelta(days=1))
+        assert not [statement for statement in said if "REORGANIZE" in statement]  # MariaDB would wait twice for it
+        assert partitions.make_days(own, datetime.now(UTC).date() + timedelta(days=1)) == len(partitions.TABLES)
