@@ -61,6 +61,7 @@ def test_two_workers_from_one_on_the_shipped_history(bench: ModuleType, capsys: 
     assert np.median(errors) <= 0.2
 
 
+@pytest.mark.timeout(300)  # it fits the model to a dozen jobs, once without each
 def test_public_all_reduce_jobs(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     folder = bench.data_folder() or SHARED
     if not folder.is_dir():

@@ -11,6 +11,7 @@ from convoy.brain.store.tables import TrainingSpeed
 from convoy.core.api.errors import DeadlineMissed, Unavailable
 from support.brain import BrainProcess, Master
 from support.reports import report, window
+from support.waiting import until
 
 
 def steps(url):
@@ -76,20 +77,17 @@ def test_a_brain_killed_amid_reports_loses_no_acknowledged_row_and_stores_none_t
     if crash_at:
         assert brain.wait() == -9
     else:
-        time.sleep(0.7)
+        until(lambda: len(stream.acknowledged) > 20, "reports to be acknowledged")
         brain.kill()
     before = len(stream.acknowledged)
     assert before > 0
     brain = BrainProcess(store, port=port)
     assert brain.address
-    until = time.monotonic() + 20
-    while len(stream.acknowledged) < before + 50 and time.monotonic() < until:
-        time.sleep(0.05)
+    until(lambda: len(stream.acknowledged) >= before + 50, "the next Brain to acknowledge reports", timeout=30)
     stream.stop.set()
     stream.join(20)
     assert brain.end() == 0
     stored = steps(store)
-    assert len(stream.acknowledged) >= before + 50
     assert set(stream.acknowledged) <= set(stored)
     assert len(stored) == len(set(stored))
     assert set(stored) <= {n for number in range(1, stream.sent + 1) for n in range(number * 10, number * 10 + 10)}

@@ -43,7 +43,7 @@ jobs = rows(
     last_seen=moments,
     gone_at=maybe,
     **dict.fromkeys(
-        ("name", "namespace", "template", "image", "user", "strategy", "optimize_mode", "accelerator", "cluster"),
+        "name namespace template image user model dataset strategy optimize_mode accelerator cluster".split(),
         texts("x", "y"),
     ),
 )
