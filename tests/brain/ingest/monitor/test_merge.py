@@ -43,7 +43,19 @@ jobs = rows(
     last_seen=moments,
     gone_at=maybe,
     **dict.fromkeys(
-        "name namespace template image user model dataset strategy optimize_mode accelerator cluster".split(),
+        [
+            "name",
+            "namespace",
+            "template",
+            "image",
+            "user",
+            "model",
+            "dataset",
+            "strategy",
+            "optimize_mode",
+            "accelerator",
+            "cluster",
+        ],
         texts("x", "y"),
     ),
 )
