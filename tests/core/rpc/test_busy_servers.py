@@ -10,6 +10,7 @@ from convoy.core.api.envelope import Envelope
 from convoy.core.api.errors import InvalidInput, Unavailable
 from convoy.core.api.v1 import master_pb2 as pb
 from convoy.core.api.v1 import master_pb2_grpc as grpc_stubs
+from convoy.core.rpc.guard import require_token
 from convoy.core.rpc.server import bind, blocking_server
 from support.calls import BlockingCaller, blocking_channel
 from support.rpc_servers import everybody
@@ -82,3 +83,30 @@ def test_the_status_itself_says_which_of_the_two(held):
         with pytest.raises(grpc.RpcError) as caught:
             grpc_stubs.MasterStub(channel).AddKey(pb.AddRequest(key="k" * (65 * 2**20)), timeout=30)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_calls_of_strangers_whose_message_never_comes_keep_nobody_out() -> None:
+    server = blocking_server(require_token("t"), threads=2, waiting=3)
+    servicer = Held()
+    servicer.let.set()
+    grpc_stubs.add_MasterServicer_to_server(servicer, server)
+    port = bind(server, "127.0.0.1:0")
+    server.start()
+    over = threading.Event()
+
+    def never():
+        over.wait(30)
+        yield from ()
+
+    with blocking_channel(f"127.0.0.1:{port}") as channel:
+        strangers = [
+            channel.stream_unary("/convoy.v1.Master/AddKey").future(never(), timeout=30, wait_for_ready=True)
+            for _ in range(5)
+        ]
+        for stranger in strangers:
+            assert stranger.code() is grpc.StatusCode.UNAUTHENTICATED
+        known = BlockingCaller(channel, Envelope(job="uid", sender="s", incarnation=1, token="t"))
+        answer = known.call(grpc_stubs.MasterStub(channel).AddKey, pb.AddRequest(key="k", amount=7), timeout=10.0)
+        assert answer.value == 7
+        over.set()
+    server.stop(0).wait(5)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Protocol
 
 import grpc
@@ -91,7 +92,10 @@ class AsyncGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
 
 class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg]
-    """The interceptor of a threaded server; unary calls only."""
+    """The interceptor of a threaded server; unary calls only.
+
+    Who may not speak is refused before the message is read: it takes no memory, and no thread that would wait for it.
+    """
 
     def __init__(self, check: Check) -> None:
         self._check = check
@@ -101,26 +105,43 @@ class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg]
         handler = continuation(handler_call_details)
         if handler is None or handler.unary_unary is None:
             return handler
+        try:
+            envelope = _admitted(self._check, handler_call_details.invocation_metadata)
+        except ConvoyError as error:
+            # A handler of a stream gets the call before its first message; on the wire the two are one.
+            return grpc.stream_unary_rpc_method_handler(partial(_refuse, error))
 
         def answer(request: Any, context: Any) -> Any:
+            _caller.set(envelope)
             try:
-                _admit(self._check, context)
                 return handler.unary_unary(request, context)
             except ConvoyError as error:
-                context.set_trailing_metadata(((status.REASON_KEY, error.reason),))
-                context.abort(status.code(error), str(error))
+                _abort(context, error)
 
         return grpc.unary_unary_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
 
 
 def _admit(check: Check, context: Any) -> None:
-    envelope = Envelope.from_metadata(context.invocation_metadata() or ())
+    _caller.set(_admitted(check, context.invocation_metadata()))
+
+
+def _admitted(check: Check, metadata: Any) -> Envelope:
+    envelope = Envelope.from_metadata(metadata or ())
     try:
         check(envelope)
     except ConvoyError as error:
         log.warning("call refused", reason=error.reason, sender=envelope.sender, version=envelope.version)
         raise
-    _caller.set(envelope)
+    return envelope
+
+
+def _refuse(error: ConvoyError, _messages: Any, context: Any) -> None:
+    _abort(context, error)
+
+
+def _abort(context: Any, error: ConvoyError) -> None:
+    context.set_trailing_metadata(((status.REASON_KEY, error.reason),))
+    context.abort(status.code(error), str(error))
 
 
 async def _abort_async(context: Any, error: ConvoyError) -> None:
