@@ -11,6 +11,7 @@ from convoy.brain.settings import BrainSettings
 from convoy.brain.store.engine import check, open_engine, shown
 from convoy.brain.store.maintain import Maintained, maintain
 from convoy.brain.store.migrate import require_schema
+from convoy.brain.store.partitions import TABLES
 
 
 def run(database_url: str | None) -> None:
@@ -37,15 +38,16 @@ def run(database_url: str | None) -> None:
             done = maintain(engine, datetime.now(UTC), settings.retention(), progress=progress)
     finally:
         engine.dispose()
-    sys.stdout.write(f"database {shown(url)}: {told(done)}\n")
+    sys.stdout.write(f"database {shown(url)}: {told(done, by_day=engine.dialect.name == 'mysql')}\n")
 
 
-def told(done: Maintained) -> str:
-    """Return what was done, in one sentence."""
+def told(done: Maintained, *, by_day: bool) -> str:
+    """Return what was done, in one sentence; ``by_day``: of large series whole days were removed, not rows."""
     if done.busy:
         return "another process is maintaining it; nothing was done here"
-    parts = [f"{done.hours:,} hours of series summed"] if done.hours else []
+    parts = [f"{done.hours:,} subject-hours of series summed"] if done.hours else []
     parts += [f"{done.days:,} days made"] if done.days else []
-    parts += [f"{count:,} old of {table} removed" for table, count in done.removed.items()]
+    for table, count in done.removed.items():
+        parts.append(f"{count:,} old {'days' if by_day and table in TABLES else 'rows'} of {table} removed")
     parts += [f"{count:,} rows of {table} without a job or machine removed" for table, count in done.orphans.items()]
     return ", ".join(parts) or "nothing was to be done"

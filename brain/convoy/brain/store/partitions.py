@@ -114,19 +114,23 @@ def reorganized(table: str, split: Sequence[str], days: Sequence[date]) -> str:
 
 
 def drop_days(engine: Engine, table: str, before: datetime) -> int:
-    """Drop the days that end at or before a moment, and what is older than all days; return how many days went.
+    """Drop the days that end at or before a moment, and what is older than all days.
+
+    Returns:
+        How many of them held rows.
 
     Raises:
         Unavailable: the database can't be reached, or the table stayed in use.
     """
     with reading(engine) as connection:
         old = _ended(days_of(connection, table), before)
+    emptied = 0
     for partition in old:
-        _in_turns(engine, partial(_empty, table, partition.name))
+        emptied += _in_turns(engine, partial(_empty, table, partition.name))
         crash_point("partitions.after-drop")
-    if len(old) < 2:
-        return 0
-    return _in_turns(engine, partial(_give_to_past, table, before))
+    if len(old) > 1:
+        _in_turns(engine, partial(_give_to_past, table, before))
+    return emptied
 
 
 def _in_turns(engine: Engine, work: Callable[[Connection], T]) -> T:
@@ -137,22 +141,24 @@ def _ended(partitions: Sequence[Partition], before: datetime) -> list[Partition]
     return [one for one in partitions if one.before is not None and _midnight(one.before) <= before]
 
 
-def _empty(table: str, name: str, connection: Connection) -> None:
+def _empty(table: str, name: str, connection: Connection) -> bool:
+    """Empty a partition; return whether it held rows."""
     if not any(one.name == name for one in days_of(connection, table)):  # somebody else was quicker
-        return
-    if connection.exec_driver_sql(f"SELECT 1 FROM {table} PARTITION ({name}) LIMIT 1").first() is not None:
-        connection.exec_driver_sql(f"ALTER TABLE {table} TRUNCATE PARTITION {name}")
+        return False
+    if connection.exec_driver_sql(f"SELECT 1 FROM {table} PARTITION ({name}) LIMIT 1").first() is None:
+        return False
+    connection.exec_driver_sql(f"ALTER TABLE {table} TRUNCATE PARTITION {name}")
+    return True
 
 
-def _give_to_past(table: str, before: datetime, connection: Connection) -> int:
+def _give_to_past(table: str, before: datetime, connection: Connection) -> None:
     """Put the oldest partition in the place of ended days, so that what comes late isn't taken for the next day's."""
     old = _ended(days_of(connection, table), before)
     if len(old) < 2:
-        return 0
+        return
     names = ", ".join(one.name for one in old)
     past = f"PARTITION {PAST} VALUES LESS THAN ('{old[-1].before}')"
     _reorganize(connection, table, f"ALTER TABLE {table} REORGANIZE PARTITION {names} INTO ({past})")
-    return len(old) - 1
 
 
 def _reorganize(connection: Connection, table: str, statement: str) -> None:

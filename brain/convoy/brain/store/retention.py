@@ -160,26 +160,23 @@ def _subjects(connection: Connection, owner: Any) -> Iterator[int]:
 def _remove_jobs(engine: Engine, before: datetime, on_rows: Callable[[int], None]) -> dict[str, int]:
     """Remove jobs of which nothing was heard since, and what hangs on them.
 
-    Their series go first: SQLite gives the number of a job that is gone to the next one. A job that is heard of
-    meanwhile stays.
+    Their series go first: SQLite gives the number of a job that is gone to the next one. They aren't counted, since
+    of series days are. A job that is heard of meanwhile stays.
     """
     removed: dict[str, int] = {}
-
-    def count(rows: dict[str, int]) -> None:
-        for name, number in rows.items():
-            removed[name] = removed.get(name, 0) + number
 
     with reading(engine) as connection:
         old = list(connection.execute(sa.select(Job.id).where(Job.last_seen < before)).scalars())
     for job in old:
         for series in (name for name, subject in SUBJECT.items() if subject == "job_id"):
-            count(orphans.remove_rows_of(engine, series, job, on_rows))
+            orphans.remove_rows_of(engine, series, job, on_rows)
         still = sa.and_(Job.id == job, Job.last_seen < before)
-        for table in _OF_JOBS:
-            of_job = sa.and_(table.job_id == job, sa.exists().where(still))
-            count({table.__tablename__: delete_in_batches(engine, table, of_job, on_rows)})
-        count({"job": delete_in_batches(engine, Job, still, on_rows)})
-    return {name: number for name, number in removed.items() if number}
+        of_job = [(table, sa.and_(table.job_id == job, sa.exists().where(still))) for table in _OF_JOBS]
+        for table, condition in (*of_job, (Job, still)):
+            rows = delete_in_batches(engine, table, condition, on_rows)
+            if rows:
+                removed[table.__tablename__] = removed.get(table.__tablename__, 0) + rows
+    return removed
 
 
 def _midnight(moment: datetime) -> datetime:

@@ -53,14 +53,12 @@ class Settings(BaseSettings):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = cls._field(str(first["loc"][0])) if first["loc"] else cls.TABLE
-            flag = name.replace("_", "-")
             from convoy.core.process.logs import redact
 
             shown = redact({name: first.get("input")})[name]
-            raise InvalidSetting(
-                f"{name}: {first['msg']}, not {shown!r}; set it with --{flag}, CONVOY_{name.upper()} or "
-                f"[{cls.TABLE}] {name} in {paths.config_file()}"
-            ) from None
+            file = f"[{cls.TABLE}] {name} in {paths.config_file()}"
+            remedy = "correct the command's flag" if name in given else f"set CONVOY_{name.upper()} or {file}"
+            raise InvalidSetting(f"{name}: {first['msg']}, not {shown!r}; {remedy}") from None
         except SettingsError as error:  # a list or a table in an environment variable that isn't JSON
             raise InvalidSetting(f"{error} (CONVOY_*): {error.__cause__}; write it as JSON") from None
 
