@@ -171,8 +171,9 @@ def _remove_jobs(engine: Engine, before: datetime, on_rows: Callable[[int], None
         for series in (name for name, subject in SUBJECT.items() if subject == "job_id"):
             orphans.remove_rows_of(engine, series, job, on_rows)
         still = sa.and_(Job.id == job, Job.last_seen < before)
-        of_job = [(table, sa.and_(table.job_id == job, sa.exists().where(still))) for table in _OF_JOBS]
-        for table, condition in (*of_job, (Job, still)):
+        conditions = [(table, sa.and_(table.job_id == job, sa.exists().where(still))) for table in _OF_JOBS]
+        conditions.append((Job, still))
+        for table, condition in conditions:
             rows = delete_in_batches(engine, table, condition, on_rows)
             if rows:
                 removed[table.__tablename__] = removed.get(table.__tablename__, 0) + rows
