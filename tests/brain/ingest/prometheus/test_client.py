@@ -7,7 +7,7 @@ import time
 import pytest
 
 from convoy.brain.ingest.prometheus.address import Address
-from convoy.brain.ingest.prometheus.client import Prometheus, QueryRefused, TooMuch
+from convoy.brain.ingest.prometheus.client import Prometheus, QueryMalformed, QueryRefused, TooMuch
 from convoy.brain.ingest.prometheus.grid import Span
 from convoy.brain.settings import BrainSettings
 from convoy.core.api.errors import Unavailable, Unusable
@@ -90,8 +90,13 @@ def test_a_token_is_shown_as_a_bearers_whatever_netrc_says(ask, home):
         ),
         (
             whole({"status": "error", "errorType": "bad_data", "error": "1:5: parse error"}, "400 Bad Request"),
-            QueryRefused,
+            QueryMalformed,
             "1:5: parse error",
+        ),
+        (
+            whole({"status": "error", "errorType": "execution", "error": "many-to-many"}, "400 Bad Request"),
+            QueryRefused,
+            "many-to-many",
         ),
         (b"", Unavailable, "is it up, and is the URL right"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", Unavailable, "is it up, and is the URL right"),

@@ -100,6 +100,36 @@ def test_what_is_older_than_the_store_keeps_is_counted_and_left_out(home, databa
 
 
 @pytest.mark.servers
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("sum by (instance) (rate(node_cpu_seconds_total[1m])", "parse error: unclosed left parenthesis"),
+        ("node_cpu_seconds_total[1m]", 'invalid expression type "range vector" for range query'),
+    ],
+)
+def test_a_query_that_is_not_promql_is_refused_with_file_measure_and_why(home, database, query, said):
+    file = home / "mine.toml"
+    file.write_text(
+        f'[node.cpu_cores]\nquery = \'{query}\'\nmetrics = ["node_cpu_seconds_total"]\nnode = ["instance"]\n'
+    )
+    with disposable_prometheus(home / "p", history=history()) as server:
+        for how in (["--once"], ["--from", moment(0), "--until", moment(HOUR)], []):
+            done = collect(
+                *how,
+                "--queries",
+                str(file),
+                CONVOY_DATABASE_URL=database,
+                CONVOY_PROMETHEUS_URL=server.url,
+                CONVOY_KEEP_LOAD_DAYS="0",
+            )
+            assert (done.status, done.out) == (2, "")
+            told = " ".join(done.err.split())
+            assert f"queries file {file}: node.cpu_cores.query isn't PromQL" in told
+            assert said in told
+    assert stored(database, NodeLoad) == []
+
+
+@pytest.mark.servers
 def test_a_wrong_password_is_refused_and_never_shown(home, database):
     with guarded_prometheus(home / "p") as server:
         url = f"https://{USER}:guess-1234@{server.host}"

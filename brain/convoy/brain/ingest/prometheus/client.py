@@ -29,6 +29,8 @@ _CONNECT_SECONDS = 5.0
 _MOST_BYTES = 32 * 2**20
 _PIECE = 2**18
 _SAID = 300
+_NOT_PROMQL = ("parse error", "invalid expression type", 'parameter "query"')
+"""One of them is in what is said of such a query; bad_data is also said of a range that is too long, say."""
 _URL = (
     "is the URL right, http or https, and the path before /api/v1? Set it with --prometheus-url or "
     "CONVOY_PROMETHEUS_URL"
@@ -47,12 +49,18 @@ class QueryRefused(InvalidInput):
     reason = "PrometheusQueryRefused"
 
 
+class QueryMalformed(QueryRefused):
+    """A query isn't PromQL, whatever Prometheus holds."""
+
+    reason = "PrometheusQueryMalformed"
+
+
 class Prometheus:
     """A server that is asked; errors of all methods:
 
     Raises:
         TooMuch: see there.
-        QueryRefused: see there.
+        QueryRefused, QueryMalformed: see there.
         Unavailable: it can't be reached now, or can't answer.
         Unusable: it doesn't take what it was shown, its certificate isn't trusted, or it isn't Prometheus.
     """
@@ -161,7 +169,8 @@ class _Session(requests.Session):
         if status in (413, 422) or (status == 503 and kind == "timeout"):
             return TooMuch(f"{place}: {said or f'HTTP status {status}'}")
         if status == 400 and kind:
-            return QueryRefused(f"{place}: {said}")
+            malformed = kind == "bad_data" and any(fault in said for fault in _NOT_PROMQL)
+            return (QueryMalformed if malformed else QueryRefused)(f"{place}: {said}")
         if status in (408, 429) or status >= 500:
             return _away(self._address.url, f"HTTP status {status} {said}".strip())
         return Unusable(

@@ -74,6 +74,7 @@ class Collector:
         queries: Queries,
         cluster: str,
         on_finding: Callable[[Finding, bool], None],
+        queries_file: str = "queries.toml",
     ) -> None:
         """Make a collector.
 
@@ -83,6 +84,7 @@ class Collector:
             queries: that it is asked.
             cluster: the name under which machines are stored.
             on_finding: is given a finding when it comes (True) and when it goes (False).
+            queries_file: that the queries come from, for the message where one isn't PromQL.
         """
         self._prometheus = prometheus
         self._engine = engine
@@ -90,6 +92,7 @@ class Collector:
         self._cluster = cluster
         self._on_finding = on_finding
         self._findings: dict[str, Finding] = {}
+        self._refusing = queries_file  # at the first contact; later it is a finding, and the rest goes on
         self._size = ChunkSize()
 
     def collect(self, span: Span, tally: Tally) -> Iterator[int]:
@@ -102,15 +105,17 @@ class Collector:
         Raises:
             Unavailable: Prometheus or the database is away; what was yielded is stored.
             Unusable: one of them refuses us.
+            InvalidSetting: a query isn't PromQL, at the first contact.
         """
         while len(span):
             chunk, rest = span.split(self._size.steps)
-            asked = Round(self._prometheus, self._queries, chunk)
+            asked = Round(self._prometheus, self._queries, chunk, refuse_malformed_of=self._refusing)
             try:
                 asked.ask()
             except TooMuch:
                 self._size = self._size.halved(len(chunk))
                 continue
+            self._refusing = ""
             self._tell(asked)
             self._size = self._size.after(asked.longest)
             stored = store(self._engine, self._cluster, asked.loads, span.step)

@@ -61,7 +61,8 @@ class _Parts:
 def _opened(settings: BrainSettings, queries: Queries, on_finding: OnFinding) -> Iterator[_Parts]:
     prometheus = Prometheus(Address.of(settings))
     engine = open_engine(settings.database(), must_exist=True)
-    collector = Collector(prometheus, engine, queries, settings.cluster, on_finding)
+    file = str(settings.prometheus_queries or "queries.toml")
+    collector = Collector(prometheus, engine, queries, settings.cluster, on_finding, file)
     pace = Pace(settings.load_step_seconds, seconds_of(queries.settle), settings.load_catch_up_seconds)
     try:
         yield _Parts(settings, prometheus, engine, collector, pace)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from convoy.brain.ingest.prometheus.client import Prometheus, QueryRefused, TooMuch
+from convoy.brain.ingest.prometheus.client import Prometheus, QueryMalformed, QueryRefused, TooMuch
 from convoy.brain.ingest.prometheus.findings import Seen
 from convoy.brain.ingest.prometheus.grid import Span
 from convoy.brain.ingest.prometheus.queries import NodeQuery, PodQuery, Queries, Query
 from convoy.brain.ingest.prometheus.rows import UNNAMED, Loads, Series, names_of
 from convoy.brain.ingest.prometheus.subjects import NodeNames
+from convoy.core.api.errors import InvalidSetting
 
 NODE_NAMES = "node_names"
 
@@ -20,12 +21,23 @@ class Round:
         longest: how many series the longest answer had.
     """
 
-    def __init__(self, prometheus: Prometheus, queries: Queries, span: Span) -> None:
+    def __init__(
+        self, prometheus: Prometheus, queries: Queries, span: Span, *, refuse_malformed_of: str = ""
+    ) -> None:
+        """Make a round.
+
+        Args:
+            prometheus: that is asked.
+            queries: that it is asked.
+            span: that is asked for.
+            refuse_malformed_of: the file that is named where a query isn't PromQL; empty: that measure is left out.
+        """
         self.loads = Loads()
         self.longest = 0
         self._prometheus = prometheus
         self._queries = queries
         self._span = span
+        self._file = refuse_malformed_of
         self._empty: dict[str, Query] = {}
         self._refused: dict[str, str] = {}
         self._unnamed: dict[str, str] = {}
@@ -37,6 +49,7 @@ class Round:
             TooMuch: ask for a shorter span. (One of a single moment never is.)
             Unavailable: Prometheus is away.
             Unusable: it refuses us.
+            InvalidSetting: a query isn't PromQL, and the round was to refuse that.
         """
         names = self._node_names()
         for measure, query in self._queries.measures():
@@ -81,6 +94,10 @@ class Round:
             self._refused[measure] = str(error)
             return []
         except QueryRefused as error:
+            if self._file and isinstance(error, QueryMalformed):
+                raise InvalidSetting(
+                    f"queries file {self._file}: {measure}.query isn't PromQL ({error}); correct it there"
+                ) from None
             self._refused[measure] = str(error)
             return []
         if not answer:
