@@ -663,8 +663,8 @@ FROM (
   SELECT j.uid AS job, j.name, j.namespace, j.template, j.user, j.cluster, j.strategy, j.state,
     b.began, b.measured_until, COALESCE(b.hours_due, 0) AS hours_due,
     (TIMESTAMPDIFF(MICROSECOND, b.began, b.measured_until) / 1e6) AS elapsed_seconds,
-    COALESCE(b.attempts, 0) AS attempts, COALESCE(b.samples, 0e0) AS samples,
-    COALESCE(b.steady_seconds, 0e0) AS steady_seconds, COALESCE(b.warming_seconds, 0e0) AS warming_seconds,
+    COALESCE(b.attempts, 0) AS attempts, COALESCE(b.samples, CASE WHEN b.attempts > 0 THEN 0e0 END) AS samples, COALESCE(b.steady_seconds, CASE WHEN b.attempts > 0 THEN 0e0 END) AS steady_seconds,
+    COALESCE(b.warming_seconds, CASE WHEN b.attempts > 0 THEN 0e0 END) AS warming_seconds,
     p.core_hours_used, p.core_hours_allotted, p.core_hours_share,
     p.gib_hours_used, p.gib_hours_allotted, p.gib_hours_share,
     p.accelerator_hours_used, p.accelerator_hours_allotted, p.accelerator_hours_share

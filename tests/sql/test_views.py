@@ -53,10 +53,8 @@ class TestJobEfficiency:
                 *(speed(second, rate=50.0, seconds=20, round=2, workers=2) for second in (160, 180)),
             ],
         )
-        stored.job("silent", first_seen=at(0), last_seen=at(100))
         roll_up(engine)
-        found = {row["job"]: row for row in rows(engine, "job_efficiency")}
-        row = found["uid-1"]
+        row = rows(engine, "job_efficiency")[0]
         assert row["elapsed_seconds"] == pytest.approx(200.0)
         assert (row["samples"], row["steady_seconds"], row["warming_seconds"]) == (3 * 2000 + 2 * 1000, 100.0, 10.0)
         assert row["steady_speed"] == pytest.approx(80.0)
@@ -64,8 +62,27 @@ class TestJobEfficiency:
         assert row["trained_share"] == pytest.approx(0.5)
         assert (row["attempts"], row["hours_due"], row["user"]) == (2, 0, "ada")
         assert row["core_hours_used"] is None
-        assert (found["silent"]["samples"], found["silent"]["trained_share"]) == (0.0, 0.0)
-        assert found["silent"]["steady_speed"] is None
+
+    def test_a_job_that_never_told_a_round_pulls_no_mean_down(self, engine, stored):
+        seen = {"first_seen": at(0), "last_seen": at(100)}
+        stored.speed(stored.job("trains", **seen), [speed(60, rate=100.0, seconds=50)])
+        stored.speed(stored.job("warms up", **seen), [speed(60, seconds=50, warming=True)])
+        stored.pod_load(stored.job("watched", **seen), [pod_load(60, source="prometheus", round=0)])
+        roll_up(engine)
+        found = {row["job"]: row for row in rows(engine, "job_efficiency")}
+        measures = (
+            "samples",
+            "steady_seconds",
+            "warming_seconds",
+            "effective_speed",
+            "steady_speed",
+            "trained_share",
+        )
+        assert [found["watched"][name] for name in ("attempts", *measures)] == [0, *[None] * 6]
+        assert [found["warms up"][name] for name in ("attempts", *measures)] == [1, 0.0, 0.0, 50.0, 0.0, None, 0.0]
+        with reading(engine) as connection:
+            mean = connection.exec_driver_sql("SELECT AVG(effective_speed) FROM job_efficiency").scalar_one()
+        assert mean == pytest.approx((50.0 + 0.0) / 2)
 
     def test_its_time_begins_with_the_first_window_if_that_was_before_it_was_seen(self, engine, stored):
         job = stored.job(first_seen=at(100), last_seen=at(150))

@@ -99,6 +99,11 @@ def _totals(of: str) -> str:
     return f"SUM({of}_used) AS {of}_used, SUM({of}_allotted) AS {of}_allotted, {_share(of)}"
 
 
+def _if_attempted(total: str) -> str:
+    """Return a sum over a job's windows: 0 if it has none yet, NULL if it never told of a round, as if only watched."""
+    return f"COALESCE(b.{total}, CASE WHEN b.attempts > 0 THEN 0e0 END) AS {total}"
+
+
 def _job_efficiency() -> str:
     """Return a row a job; its time ends where its speed isn't summed yet."""
     began = _earlier("j.first_seen", "COALESCE(a.started_at, j.first_seen)")
@@ -111,8 +116,8 @@ FROM (
   SELECT j.uid AS job, j.name, j.namespace, j.template, j.user, j.cluster, j.strategy, j.state,
     b.began, b.measured_until, COALESCE(b.hours_due, 0) AS hours_due,
     {_seconds("b.began", "b.measured_until")} AS elapsed_seconds,
-    COALESCE(b.attempts, 0) AS attempts, COALESCE(b.samples, 0e0) AS samples,
-    COALESCE(b.steady_seconds, 0e0) AS steady_seconds, COALESCE(b.warming_seconds, 0e0) AS warming_seconds,
+    COALESCE(b.attempts, 0) AS attempts, {_if_attempted("samples")}, {_if_attempted("steady_seconds")},
+    {_if_attempted("warming_seconds")},
     p.core_hours_used, p.core_hours_allotted, p.core_hours_share,
     p.gib_hours_used, p.gib_hours_allotted, p.gib_hours_share,
     p.accelerator_hours_used, p.accelerator_hours_allotted, p.accelerator_hours_share
