@@ -46,6 +46,11 @@ def history(machines=2, until=HOUR, begin=0):
     return known.text()
 
 
+def counts(stored, there=0):
+    of_machines = f"{stored} rows of machines stored, {there} there already"
+    return f"{of_machines}; 0 rows of pods stored, 0 there already"
+
+
 def moment(second):
     return datetime.fromtimestamp(BEGIN + second, UTC).isoformat()
 
@@ -54,7 +59,7 @@ def moment(second):
 def test_once_collects_what_is_due_and_says_what_it_could_not(home, database):
     with disposable_prometheus(home / "p", exporter=True) as server:
         done = collect("--once", "--cluster", "lab", "--prometheus-url", server.url, CONVOY_DATABASE_URL=database)
-    assert (done.status, done.out) == (0, "1 moment: 0 rows of machines, 0 rows of pods\n")
+    assert (done.status, done.out) == (0, f"1 moment: {counts(0)}\n")
     assert "note: DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_GPU_UTIL are not in Prometheus" in done.err
     assert "warning: container_cpu_usage_seconds_total, " in done.err
 
@@ -74,7 +79,8 @@ def test_a_back_fill_that_was_killed_left_whole_moments_and_is_begun_again(home,
     assert 0 < part.total() < rows / 2  # of the first chunk a part, from early to late
     assert part == dict.fromkeys(every(30, max(part), since=120), machines)
     assert (done.status, again.status) == (0, 0)
-    assert done.out == again.out == f"121 moments: {rows} rows of machines, 0 rows of pods\n"
+    assert done.out == f"121 moments: {counts(rows - part.total(), part.total())}\n"
+    assert again.out == f"121 moments: {counts(0, rows)}\n"
     assert len(stored(database, NodeLoad)) == rows
     assert [row.name for row in stored(database, Cluster)] == ["default"]
     assert {row.name for row in stored(database, Node)} == {f"n{machine}" for machine in range(machines)}
@@ -94,7 +100,7 @@ def test_what_is_older_than_the_store_keeps_is_counted_and_left_out(home, databa
     assert done.status == 0
     assert done.out.splitlines() == [
         "121 moments left out, older than what the store keeps (keep_load_days)",
-        "0 moments: 0 rows of machines, 0 rows of pods",
+        f"0 moments: {counts(0)}",
     ]
     assert stored(database, NodeLoad) == []
 

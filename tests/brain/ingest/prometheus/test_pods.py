@@ -108,9 +108,22 @@ def test_pods_of_no_known_job_are_counted_and_left_out(stage_on, job_of):
         ("kube-system", "coredns-5d78c"),
     }
     assert tally.sentences() == [
-        "11 moments: 0 rows of machines, 11 rows of pods",
+        "11 moments: 0 rows of machines stored, 0 there already; 11 rows of pods stored, 0 there already",
         "3 pods belong to no job that the store knows, and aren't stored (kube-system/coredns-5d78c, for one)",
     ]
+
+
+def test_rows_of_pods_that_are_there_already_are_told_from_those_that_were_stored(staged, home, job_of):
+    job_of("job-1", ["j-worker-0", "j-worker-1"])
+    history = History()
+    for pod in ("j-worker-0", "j-worker-1"):
+        containers(history, pod, {"main": 1.0})
+    with disposable_prometheus(home / "p", history=history.text()) as server:
+        stage = staged(server.url)
+        first, second = stage.collect(600, 720), stage.collect(660, 900)
+    assert (first.pods, first.pods_before) == (10, 0)
+    assert (second.pods, second.pods_before) == (12, 6)
+    assert len(stage.rows(JobNodeLoad)) == 22
 
 
 def test_a_name_that_two_jobs_had_is_each_ones_in_its_time(stage_on, job_of):

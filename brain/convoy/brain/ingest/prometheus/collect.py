@@ -29,7 +29,8 @@ class Tally:
 
     Attributes:
         moments: of the grid that were asked for.
-        nodes, pods: rows of machines and pods that are in the store now.
+        nodes, pods: rows of machines and pods that were stored.
+        nodes_before, pods_before: rows of them that were there already, and stay as they are.
         strangers: pods of no job that the store knows; they are left out. No more are counted than MOST_STRANGERS.
         dropped: samples that weren't taken, by measure and reason.
     """
@@ -37,6 +38,8 @@ class Tally:
     moments: int = 0
     nodes: int = 0
     pods: int = 0
+    nodes_before: int = 0
+    pods_before: int = 0
     strangers: frozenset[Pod] = frozenset()
     dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -45,13 +48,16 @@ class Tally:
         self.moments += other.moments
         self.nodes += other.nodes
         self.pods += other.pods
+        self.nodes_before += other.nodes_before
+        self.pods_before += other.pods_before
         self.dropped += other.dropped
         if len(self.strangers) < MOST_STRANGERS:
             self.strangers |= other.strangers
 
     def sentences(self) -> list[str]:
         """Return what to say of it: what is stored, and what isn't."""
-        rows = f"{_counted(self.nodes, 'row')} of machines, {_counted(self.pods, 'row')} of pods"
+        nodes = f"{_counted(self.nodes, 'row')} of machines stored, {self.nodes_before} there already"
+        rows = f"{nodes}; {_counted(self.pods, 'row')} of pods stored, {self.pods_before} there already"
         said = [f"{_counted(self.moments, 'moment')}: {rows}"]
         if self.strangers:
             belong = "belongs" if len(self.strangers) == 1 else "belong"
@@ -120,7 +126,15 @@ class Collector:
             self._size = self._size.after(asked.longest)
             stored = store(self._engine, self._cluster, asked.loads, span.step)
             tally.add(
-                Tally(len(chunk), stored.nodes, stored.pods, stored.strangers, asked.loads.dropped),
+                Tally(
+                    len(chunk),
+                    stored.nodes,
+                    stored.pods,
+                    stored.nodes_before,
+                    stored.pods_before,
+                    stored.strangers,
+                    asked.loads.dropped,
+                ),
             )
             yield chunk.last
             span = rest

@@ -31,12 +31,15 @@ class Stored:
     """What became of what was measured.
 
     Attributes:
-        nodes, pods: rows of machines and pods; those that were there already count too.
+        nodes, pods: rows of machines and pods that were stored.
+        nodes_before, pods_before: rows of them that were there already.
         strangers: pods of no known job, which are left out.
     """
 
     nodes: int
     pods: int
+    nodes_before: int
+    pods_before: int
     strangers: frozenset[Pod]
 
 
@@ -72,12 +75,13 @@ def store(engine: Engine, cluster: str, loads: Loads, step: int) -> Stored:
         else:
             row = {**_window(moment, step), **_described(pod, owner), **measures(known)}
             moments[moment].pods.append(row)
-    nodes = pods = 0
+    nodes = pods = nodes_before = pods_before = 0
     for batch in _batches(moments):
-        in_turns(engine, partial(_insert, cluster, batch))
+        of_nodes, of_pods = in_turns(engine, partial(_insert, cluster, batch))
         crash_point("collect.after-batch")
-        nodes, pods = nodes + len(batch.nodes), pods + len(batch.pods)
-    return Stored(nodes, pods, frozenset(strangers))
+        nodes, pods = nodes + len(batch.nodes) - of_nodes, pods + len(batch.pods) - of_pods
+        nodes_before, pods_before = nodes_before + of_nodes, pods_before + of_pods
+    return Stored(nodes, pods, nodes_before, pods_before, frozenset(strangers))
 
 
 def last_stored(engine: Engine, cluster: str, jobs_since: datetime) -> datetime | None:
@@ -167,11 +171,30 @@ def _batches(moments: dict[int, _Batch]) -> Iterator[_Batch]:
         yield batch
 
 
-def _insert(cluster: str, batch: _Batch, connection: Connection) -> None:
+def _insert(cluster: str, batch: _Batch, connection: Connection) -> tuple[int, int]:
+    """Insert a batch; return how many rows of machines and of pods were there already."""
+    nodes_before = pods_before = 0
     if batch.nodes:
         moments = [row["ended_at"] for _, row in batch.nodes]
         numbers = machines(connection, cluster, {name for name, _ in batch.nodes}, min(moments), max(moments))
         rows = [{"node_id": numbers[name], **row} for name, row in batch.nodes]
+        nodes_before = _there(connection, NodeLoad, rows)
         series.insert(connection, NodeLoad, rows)
     if batch.pods:
+        pods_before = _there(connection, JobNodeLoad, batch.pods)
         series.insert(connection, JobNodeLoad, batch.pods)
+    return nodes_before, pods_before
+
+
+def _there(connection: Connection, table: type[Any], rows: list[Row]) -> int:
+    """Return how many of the rows are there, by their keys."""
+    columns = list(table.__table__.primary_key)
+    subject = table.__table__.c[series.SUBJECT[table.__tablename__]]
+    keys = {tuple(row[column.name] for column in columns) for row in rows}
+    moments = [row["ended_at"] for row in rows]
+    between = table.ended_at.between(min(moments), max(moments))
+    found = 0
+    for some in some_at_a_time({row[subject.name] for row in rows}):
+        query = sa.select(*columns).where(subject.in_(some), between)
+        found += sum(tuple(key) in keys for key in connection.execute(query))
+    return found
