@@ -661,7 +661,7 @@ SELECT e.*, e.samples / NULLIF(e.steady_seconds, 0) AS steady_speed,
   e.steady_seconds / NULLIF(e.elapsed_seconds, 0) AS trained_share
 FROM (
   SELECT j.uid AS job, j.name, j.namespace, j.template, j.user, j.cluster, j.strategy, j.state,
-    b.began, b.measured_until, COALESCE(b.hours_due, 0) AS hours_due,
+    j.gone_at, b.began, b.measured_until, COALESCE(b.hours_due, 0) AS hours_due,
     (TIMESTAMPDIFF(MICROSECOND, b.began, b.measured_until) / 1e6) AS elapsed_seconds,
     COALESCE(b.attempts, 0) AS attempts, COALESCE(b.samples, CASE WHEN b.attempts > 0 THEN 0e0 END) AS samples, COALESCE(b.steady_seconds, CASE WHEN b.attempts > 0 THEN 0e0 END) AS steady_seconds,
     COALESCE(b.warming_seconds, CASE WHEN b.attempts > 0 THEN 0e0 END) AS warming_seconds,

@@ -106,6 +106,14 @@ class TestJobEfficiency:
         assert (row["hours_due"], row["elapsed_seconds"]) == (0, pytest.approx(2 * HOUR))
         assert row["trained_share"] == pytest.approx(2000 / (2 * HOUR))
 
+    def test_a_deleted_job_isnt_taken_for_one_that_runs(self, engine, stored):
+        stored.job("deleted", gone_at=at(90))
+        stored.job("runs")
+        found = {row["job"]: row for row in rows(engine, "job_efficiency")}
+        assert {row["state"] for row in found.values()} == {"Running"}
+        assert moment(found["deleted"]["gone_at"]) == at(90)
+        assert found["runs"]["gone_at"] is None
+
     def test_what_it_used_stands_beside_what_it_was_allotted(self, engine, stored):
         job = stored.job()
         stored.pod(job, "worker-1", cpu_allotted=4.0, accelerators=2.0)

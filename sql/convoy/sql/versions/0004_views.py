@@ -100,7 +100,7 @@ def _totals(of: str) -> str:
 
 
 def _if_attempted(total: str) -> str:
-    """Return a sum over a job's windows: 0 if it has none yet, NULL if it never told of a round, as if only watched."""
+    """Return a sum over a job's windows: 0 if it has none yet, NULL if it never told of a round."""
     return f"COALESCE(b.{total}, CASE WHEN b.attempts > 0 THEN 0e0 END) AS {total}"
 
 
@@ -114,7 +114,7 @@ SELECT e.*, e.samples / NULLIF(e.steady_seconds, 0) AS steady_speed,
   e.steady_seconds / NULLIF(e.elapsed_seconds, 0) AS trained_share
 FROM (
   SELECT j.uid AS job, j.name, j.namespace, j.template, j.user, j.cluster, j.strategy, j.state,
-    b.began, b.measured_until, COALESCE(b.hours_due, 0) AS hours_due,
+    j.gone_at, b.began, b.measured_until, COALESCE(b.hours_due, 0) AS hours_due,
     {_seconds("b.began", "b.measured_until")} AS elapsed_seconds,
     COALESCE(b.attempts, 0) AS attempts, {_if_attempted("samples")}, {_if_attempted("steady_seconds")},
     {_if_attempted("warming_seconds")},
