@@ -671,7 +671,7 @@ FROM (
   FROM job j
   JOIN (
     SELECT j.id AS job_id, CASE WHEN j.first_seen < COALESCE(a.started_at, j.first_seen) THEN j.first_seen ELSE COALESCE(a.started_at, j.first_seen) END AS began,
-      CASE WHEN d.hours_due > 0 THEN s.last_ended_at ELSE CASE WHEN j.last_seen > COALESCE(s.last_ended_at, j.last_seen) THEN j.last_seen ELSE COALESCE(s.last_ended_at, j.last_seen) END END AS measured_until,
+      CASE WHEN d.hours_due > 0 THEN s.last_ended_at ELSE CASE WHEN COALESCE(l.last_hour, j.last_seen) > (CASE WHEN j.last_seen > COALESCE(s.last_ended_at, j.last_seen) THEN j.last_seen ELSE COALESCE(s.last_ended_at, j.last_seen) END) THEN COALESCE(l.last_hour, j.last_seen) ELSE (CASE WHEN j.last_seen > COALESCE(s.last_ended_at, j.last_seen) THEN j.last_seen ELSE COALESCE(s.last_ended_at, j.last_seen) END) END END AS measured_until,
       d.hours_due, a.attempts, s.samples, s.steady_seconds, s.warming_seconds
     FROM job j
     LEFT JOIN (
@@ -684,6 +684,9 @@ FROM (
         SUM(CASE WHEN warming = 0 THEN 0e0 ELSE seconds END) AS warming_seconds
       FROM training_speed_1h GROUP BY job_id
     ) s ON s.job_id = j.id
+    LEFT JOIN (
+      SELECT job_id, MAX(started_at) AS last_hour FROM job_node_load_1h GROUP BY job_id
+    ) l ON l.job_id = j.id
     LEFT JOIN (
       SELECT subject_id, COUNT(*) AS hours_due FROM rollup_due WHERE series = 'training_speed' GROUP BY subject_id
     ) d ON d.subject_id = j.id

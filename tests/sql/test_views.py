@@ -106,6 +106,17 @@ class TestJobEfficiency:
         assert (row["hours_due"], row["elapsed_seconds"]) == (0, pytest.approx(2 * HOUR))
         assert row["trained_share"] == pytest.approx(2000 / (2 * HOUR))
 
+    def test_a_quiet_jobs_time_goes_on_with_the_load_of_its_pods(self, engine, stored):
+        quiet = stored.job("quiet", first_seen=at(0), last_seen=at(60))
+        ended = stored.job("ended", first_seen=at(0), last_seen=at(2 * HOUR + 1200), state="Succeeded")
+        for job in (quiet, ended):
+            stored.pod_load(job, [pod_load(hour * HOUR + 600, cpu_cores=1.0) for hour in range(3)])
+        roll_up(engine)
+        found = {row["job"]: row for row in rows(engine, "job_efficiency")}
+        assert moment(found["quiet"]["measured_until"]) == at(2 * HOUR)
+        assert found["quiet"]["elapsed_seconds"] == pytest.approx(2 * HOUR)
+        assert moment(found["ended"]["measured_until"]) == at(2 * HOUR + 1200)
+
     def test_a_deleted_job_isnt_taken_for_one_that_runs(self, engine, stored):
         stored.job("deleted", gone_at=at(90))
         stored.job("runs")

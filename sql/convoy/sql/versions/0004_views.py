@@ -105,9 +105,14 @@ def _if_attempted(total: str) -> str:
 
 
 def _job_efficiency() -> str:
-    """Return a row a job; its time ends where its speed isn't summed yet."""
+    """Return a row a job; its time ends where its speed isn't summed yet.
+
+    A job whose object rests is heard of by its pods' load: to the beginning of the last hour with some, since the
+    roll-up doesn't say when in the hour that ended.
+    """
     began = _earlier("j.first_seen", "COALESCE(a.started_at, j.first_seen)")
-    heard = _later("j.last_seen", "COALESCE(s.last_ended_at, j.last_seen)")
+    told = _later("j.last_seen", "COALESCE(s.last_ended_at, j.last_seen)")
+    heard = _later("COALESCE(l.last_hour, j.last_seen)", f"({told})")
     return f"""
 SELECT e.*, e.samples / NULLIF(e.steady_seconds, 0) AS steady_speed,
   e.samples / NULLIF(e.elapsed_seconds, 0) AS effective_speed,
@@ -137,6 +142,9 @@ FROM (
         SUM(CASE WHEN warming = 0 THEN 0e0 ELSE seconds END) AS warming_seconds
       FROM training_speed_1h GROUP BY job_id
     ) s ON s.job_id = j.id
+    LEFT JOIN (
+      SELECT job_id, MAX(started_at) AS last_hour FROM job_node_load_1h GROUP BY job_id
+    ) l ON l.job_id = j.id
     LEFT JOIN (
       SELECT subject_id, COUNT(*) AS hours_due FROM rollup_due WHERE series = 'training_speed' GROUP BY subject_id
     ) d ON d.subject_id = j.id
