@@ -135,7 +135,21 @@ def test_a_name_that_two_jobs_had_is_each_ones_in_its_time(stage_on, job_of):
     of = {int(row.ended_at.timestamp()) - BEGIN: row.job_id for row in stage.rows(JobNodeLoad)}
     assert {at for at, job in of.items() if job == first} == set(every(30, 480, since=300))
     assert {at for at, job in of.items() if job == second} == set(every(30, 900, since=720))
-    assert len(tally.strangers) == 1  # in between it was nobody's
+    assert (tally.strangers, len(tally.outside)) == (frozenset(), 1)  # in between it was nobody's
+
+
+def test_a_known_pod_with_samples_of_before_its_time_is_not_told_as_unknown(stage_on, job_of):
+    job_of("job-1", ["j-worker-0"], since=750, created_at=ended_at(BEGIN + 750))
+    history = History()
+    containers(history, "j-worker-0", {"main": 1.0})
+    containers(history, "coredns", {"main": 1.0}, namespace="kube-system")
+    _, tally = stage_on(history)
+    assert tally.sentences() == [
+        "11 moments: 0 rows of machines stored, 0 there already; 6 rows of pods stored, 0 there already",
+        "1 pod belongs to no job that the store knows, and isn't stored (kube-system/coredns, for one)",
+        "1 pod of known jobs has samples of before the first sign or after the end that the store knows of, and "
+        "those aren't stored (team/j-worker-0, for one)",
+    ]
 
 
 def test_a_pod_that_two_jobs_of_prometheus_scrape_counts_once(stage_on, job_of):

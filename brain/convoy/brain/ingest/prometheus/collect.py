@@ -32,6 +32,7 @@ class Tally:
         nodes, pods: rows of machines and pods that were stored.
         nodes_before, pods_before: rows of them that were there already, and stay as they are.
         strangers: pods of no job that the store knows; they are left out. No more are counted than MOST_STRANGERS.
+        outside: pods of known jobs with samples of before their time or after it; those are left out. No more either.
         dropped: samples that weren't taken, by measure and reason.
     """
 
@@ -41,6 +42,7 @@ class Tally:
     nodes_before: int = 0
     pods_before: int = 0
     strangers: frozenset[Pod] = frozenset()
+    outside: frozenset[Pod] = frozenset()
     dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, other: Tally) -> None:
@@ -53,6 +55,8 @@ class Tally:
         self.dropped += other.dropped
         if len(self.strangers) < MOST_STRANGERS:
             self.strangers |= other.strangers
+        if len(self.outside) < MOST_STRANGERS:
+            self.outside |= other.outside
 
     def sentences(self) -> list[str]:
         """Return what to say of it: what is stored, and what isn't."""
@@ -60,11 +64,16 @@ class Tally:
         rows = f"{nodes}; {_counted(self.pods, 'row')} of pods stored, {self.pods_before} there already"
         said = [f"{_counted(self.moments, 'moment')}: {rows}"]
         if self.strangers:
-            belong = "belongs" if len(self.strangers) == 1 else "belong"
-            one = min(self.strangers)
+            belong, arent = ("belongs", "isn't") if len(self.strangers) == 1 else ("belong", "aren't")
             said.append(
-                f"{_counted(len(self.strangers), 'pod')} {belong} to no job that the store knows, and aren't stored "
-                f"({one.namespace}/{one.name}, for one)"
+                f"{_counted(len(self.strangers), 'pod')} {belong} to no job that the store knows, and {arent} stored "
+                f"({_one(self.strangers)}, for one)"
+            )
+        if self.outside:
+            have = "has" if len(self.outside) == 1 else "have"
+            said.append(
+                f"{_counted(len(self.outside), 'pod')} of known jobs {have} samples of before the first sign or "
+                f"after the end that the store knows of, and those aren't stored ({_one(self.outside)}, for one)"
             )
         dropped = sorted(self.dropped.items())
         return said + [f"{_counted(n, 'sample')} of {measure} dropped: {why}" for (measure, why), n in dropped]
@@ -133,6 +142,7 @@ class Collector:
                     stored.nodes_before,
                     stored.pods_before,
                     stored.strangers,
+                    stored.outside,
                     asked.loads.dropped,
                 ),
             )
@@ -147,6 +157,11 @@ class Collector:
             self._on_finding(finding, False)
         for finding in came:
             self._on_finding(finding, True)
+
+
+def _one(pods: frozenset[Pod]) -> str:
+    first = min(pods)
+    return f"{first.namespace}/{first.name}"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -34,6 +34,7 @@ class Stored:
         nodes, pods: rows of machines and pods that were stored.
         nodes_before, pods_before: rows of them that were there already.
         strangers: pods of no known job, which are left out.
+        outside: pods of known jobs with samples of before their time or after it, which are left out.
     """
 
     nodes: int
@@ -41,6 +42,7 @@ class Stored:
     nodes_before: int
     pods_before: int
     strangers: frozenset[Pod]
+    outside: frozenset[Pod]
 
 
 @dataclass(slots=True)
@@ -67,11 +69,12 @@ def store(engine: Engine, cluster: str, loads: Loads, step: int) -> Stored:
     moments: dict[int, _Batch] = defaultdict(_Batch)
     for (name, moment), known in loads.nodes.items():
         moments[moment].nodes.append((name, {**_window(moment, step), **measures(known)}))
-    strangers = set()
+    strangers: set[Pod] = set()
+    outside: set[Pod] = set()
     for (pod, moment), known in loads.pods.items():
         owner = owner_of(owners.get(pod, ()), ended_at(moment))
         if owner is None:
-            strangers.add(pod)
+            (outside if pod in owners else strangers).add(pod)
         else:
             row = {**_window(moment, step), **_described(pod, owner), **measures(known)}
             moments[moment].pods.append(row)
@@ -81,7 +84,7 @@ def store(engine: Engine, cluster: str, loads: Loads, step: int) -> Stored:
         crash_point("collect.after-batch")
         nodes, pods = nodes + len(batch.nodes) - of_nodes, pods + len(batch.pods) - of_pods
         nodes_before, pods_before = nodes_before + of_nodes, pods_before + of_pods
-    return Stored(nodes, pods, nodes_before, pods_before, frozenset(strangers))
+    return Stored(nodes, pods, nodes_before, pods_before, frozenset(strangers), frozenset(outside))
 
 
 def last_stored(engine: Engine, cluster: str, jobs_since: datetime) -> datetime | None:
