@@ -10,7 +10,7 @@ from convoy.brain.ingest.prometheus.address import Address
 from convoy.brain.ingest.prometheus.client import Prometheus, QueryMalformed, QueryRefused, TooMuch
 from convoy.brain.ingest.prometheus.grid import Span
 from convoy.brain.settings import BrainSettings
-from convoy.core.api.errors import Unavailable, Unusable
+from convoy.core.api.errors import ConvoyError, Unavailable, Unusable
 from support.guarded_prometheus import PASSWORD, USER, guarded_prometheus
 from support.wire_peer import serve, whole
 
@@ -112,6 +112,24 @@ def test_what_else_may_answer_is_told_apart(ask, answer, kind, said):
     assert said in str(told.value)
     assert f"127.0.0.1:{proxy.port}" in str(told.value)
     assert len(proxy.asked) <= 1  # nothing is tried again behind the caller's back
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\0\0\x12\x04\0\x1b[31mred" + b"\0" * 2000 + b"\r\n\r\n",
+        b"J\0\0\0\n5.5.5-10.11\0\nmysql_native_password\0\r\n\r\n",
+        b"HTTP/1.1 2\0\x1b\n\r\n\r\n",
+        whole({"status": "error", "errorType": "bad_data", "error": "a\n\0\x1bb" + "c" * 999}, "400 Bad Request"),
+    ],
+)
+def test_what_a_peer_writes_is_not_printed_raw(ask, answer):
+    with serve() as peer:
+        peer.answer(answer)
+        with pytest.raises(ConvoyError) as told:
+            ask(f"http://127.0.0.1:{peer.port}")
+    assert str(told.value).isprintable()
+    assert len(str(told.value)) < 1000
 
 
 def test_a_server_that_keeps_silent_is_left_within_the_timeout(ask):

@@ -183,7 +183,7 @@ def _error_of(body: bytes) -> tuple[str, str]:
     """Return the kind and the text of an error that Prometheus itself tells; empty where something else answered."""
     try:
         told = json.loads(body)
-        return str(told["errorType"]), str(told["error"])[:_SAID]
+        return str(told["errorType"]), _printable(str(told["error"]))
     except (ValueError, KeyError, TypeError):
         return "", ""
 
@@ -203,4 +203,10 @@ def _root(error: BaseException) -> str:
             break
         error = inner
     text = str(error.args[-1]) if error.args else type(error).__name__
-    return text.partition(": ")[2] or text if "object at 0x" in text else text
+    return _printable(text.partition(": ")[2] or text if "object at 0x" in text else text)
+
+
+def _printable(text: str) -> str:
+    """Return a text of which a peer may have written a part: on one line, without control characters, cut."""
+    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text[: _SAID + 1])
+    return shown[:_SAID] + "..." if len(shown) > _SAID else shown
