@@ -125,6 +125,20 @@ def test_the_page_names_every_measure_and_every_metric():
     assert [name for name in [*sorted(needed), *COLUMNS] if f"`{name}`" not in page] == []
 
 
+def test_the_page_says_at_the_columns_and_in_its_limits_that_means_are_of_longer_than_a_rows_seconds():
+    page = (Path(__file__).parents[4] / "docs/prometheus.md").read_text()
+    window, step = load().window(30), 30
+    columns = page.partition("## What is collected")[2].partition("\n## ")[0]
+    assert f"is the step from one row to the next, {step} s" in columns
+    assert f"4 scrape intervals long, {window} s" in columns
+    means = [line for line in columns.splitlines() if line.startswith("| `") and "mean of the window" in line]
+    rated = [column for column, query in load().node.items() if "[$window]" in query.query]
+    assert [line.split("`")[1] for line in means] == rated
+    limits = page.partition("## Limits")[2]
+    assert f"A row's `seconds` is {step} while its means are of up to {window} s" in limits
+    assert load().window(120) == 120  # as --every 2m
+
+
 def test_the_pages_example_is_a_file_of_queries(file):
     page = (Path(__file__).parents[4] / "docs/prometheus.md").read_text()
     queries = load(file(page.partition("```toml\n")[2].partition("```")[0]))
