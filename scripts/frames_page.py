@@ -31,6 +31,10 @@ engine = open_engine("mysql://analyst:PASSWORD@db/convoy")
 frames.machine_hours(engine, cluster="east")
 ```
 
+A moment (`since`, `until`, `over_since`) is a `datetime` that knows its time zone, such as
+`datetime(2026, 3, 1, tzinfo=timezone.utc)`, or a `pandas.Timestamp` that does; text and moments without a zone are
+refused.
+
 Units: seconds, samples/s, cores, bytes; times are UTC. A number that isn't known is NaN, a label None, a flag NA;
 counts are float64 for that reason. Where nothing is stored a frame is empty, with the same columns and types.
 

@@ -153,6 +153,28 @@ def test_what_isnt_a_resolution_or_a_size_is_refused_at_once(engine):
         frames.pod_load(engine, "uid-1", "raw", since=at(0).replace(tzinfo=None))
 
 
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda engine, given: frames.pod_load(engine, "uid-1", since=given), "since"),
+        (lambda engine, given: frames.memory_usage(engine, until=given), "until"),
+        (lambda engine, given: frames.machine_load(engine, since=given), "since"),
+        (lambda engine, given: frames.machine_hours(engine, until=given), "until"),
+        (lambda engine, given: frames.cluster_hours(engine, since=given), "since"),
+        (lambda engine, given: frames.plan_outcomes(engine, since=given), "since"),
+        (lambda engine, given: frames.history(engine, over_since=given), "over_since"),
+    ],
+)
+def test_a_moment_that_is_text_or_a_day_is_refused_with_a_right_one(engine, stored, call, name):
+    stored.job()
+    right = r"expected a moment with its time zone, such as datetime\(2026, 3, 1, tzinfo=timezone.utc\)"
+    with pytest.raises(InvalidInput, match=rf"^{name} is '2026-03-02T09:00:00Z', a str: {right}"):
+        call(engine, "2026-03-02T09:00:00Z")
+    with pytest.raises(InvalidInput, match=rf"^{name} is datetime.date\(2026, 3, 2\), a date: {right}"):
+        call(engine, at(0).date())
+    assert call(engine, pd.Timestamp(at(0))).empty
+
+
 def test_memory_stays_flat_however_many_rows_chunks_go_through(engine, stored):
     job = stored.job()
     stored.pod_load(job, [pod_load(second, cpu_cores=1.0, memory_bytes=second) for second in range(12_000)])

@@ -26,12 +26,27 @@ _RUNS_AT_ONCE = 16
 hours, MySQL would use the subject's part of the series' key alone.) Each row is compared with all: so few."""
 
 
+def require_moment(name: str, given: object) -> None:
+    """Return if an argument of that name is None or a datetime that knows its time zone.
+
+    Raises:
+        InvalidInput: it is another.
+    """
+    if given is None or (isinstance(given, datetime) and given.tzinfo is not None):
+        return
+    found = f"{given}" if isinstance(given, datetime) else f"{given!r}, a {type(given).__name__}"
+    raise InvalidInput(
+        f"{name} is {found}: expected a moment with its time zone, such as datetime(2026, 3, 1, tzinfo=timezone.utc)",
+        reason="InvalidMoment",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A stretch of time [since, until); None: without a bound.
 
     Raises:
-        InvalidInput: a moment without a time zone.
+        InvalidInput: what is no datetime, or one without a time zone.
     """
 
     since: datetime | None = None
@@ -39,13 +54,8 @@ class Span:
 
     def __post_init__(self) -> None:
         """Refuse what might mean any zone's time."""
-        for name, moment in (("since", self.since), ("until", self.until)):
-            if moment is not None and moment.tzinfo is None:
-                raise InvalidInput(
-                    f"{name} is {moment}: expected a moment with its time zone, such as "
-                    "datetime(2026, 3, 1, tzinfo=timezone.utc)",
-                    reason="InvalidMoment",
-                )
+        require_moment("since", self.since)
+        require_moment("until", self.until)
 
     def of_steps(self, step: timedelta) -> Span:
         """Return the span of the whole steps (minutes, hours) that begin in this one."""

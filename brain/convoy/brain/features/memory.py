@@ -79,7 +79,8 @@ def memory_usage(
         chunks: as in ``pod_load``.
 
     Raises:
-        InvalidInput: no such resolution, a moment without a time zone, or ``chunks`` is less than 1.
+        InvalidInput: no such resolution, a moment that is no datetime or has no time zone, or ``chunks`` is less
+            than 1.
         Unavailable: the database can't be reached now.
     """
     resolutions.checked(resolution)

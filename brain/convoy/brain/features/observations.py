@@ -16,6 +16,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from convoy.brain.features import speed, steady_load
 from convoy.brain.features.columns import COLUMNS, LABELS, NAMES
+from convoy.brain.features.hours import require_moment
 from convoy.brain.features.layout import Layout, read, read_all
 from convoy.brain.features.speed import CONFIGURATION, SUMS, with_means
 from convoy.brain.store.engine import snapshot
@@ -40,8 +41,10 @@ def history(engine: Engine, exclude_job: str | None = None, *, over_since: datet
         over_since: if given, of measured jobs only those that are over: ended, or silent since that moment.
 
     Raises:
+        InvalidInput: a moment that is no datetime, or has no time zone.
         Unavailable: the database can't be reached now.
     """
+    require_moment("over_since", over_since)
     jobs = sa.select(Job.id)
     if exclude_job is not None:
         jobs = jobs.where(Job.uid != exclude_job)

@@ -53,7 +53,7 @@ def plan_outcomes(
         since, until: plans made in [since, until); None: from the beginning, to the end.
 
     Raises:
-        InvalidInput: a moment without a time zone.
+        InvalidInput: a moment that is no datetime, or has no time zone.
         Unavailable: the database can't be reached now.
     """
     plan = ScalePlan

@@ -82,7 +82,8 @@ def pod_load(
             pauses: whoever maintains the store waits.
 
     Raises:
-        InvalidInput: no such resolution, a moment without a time zone, or ``chunks`` is less than 1.
+        InvalidInput: no such resolution, a moment that is no datetime or has no time zone, or ``chunks`` is less
+            than 1.
         Unavailable: the database can't be reached now.
     """
     resolutions.checked(resolution)

@@ -76,7 +76,7 @@ def machine_hours(
         since, until: hours that begin in [since, until); None: from the beginning, to the end.
 
     Raises:
-        InvalidInput: a moment without a time zone.
+        InvalidInput: a moment that is no datetime, or has no time zone.
         Unavailable: the database can't be reached now.
     """
     machines, load, allotted = _read(engine, nodes(cluster, machine), Span(since, until))
@@ -95,7 +95,7 @@ def cluster_hours(
         since, until: hours that begin in [since, until); None: from the beginning, to the end.
 
     Raises:
-        InvalidInput: a moment without a time zone.
+        InvalidInput: a moment that is no datetime, or has no time zone.
         Unavailable: the database can't be reached now.
     """
     machines, load, allotted = _read(engine, nodes(cluster), Span(since, until))
