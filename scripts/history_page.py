@@ -64,8 +64,9 @@ The end of a file's name says its format: {_ENDINGS}. The same rows are the same
   empty lines are skipped. Numbers are plain (`1500`, `1.5e3`), times ISO 8601 (`2026-01-31T12:00:00Z`). A value
   holds no line break, and a line at most {LONGEST_LINE} bytes.
 - **Parquet**: labels are strings (dictionaries too), numbers and counts are integers or floats of any width, times
-  are timestamps with a zone. From pandas: `frame.to_parquet(file, index=False)`. Keep row groups below a few
-  million rows.
+  are timestamps with a zone. A column that holds nothing but nulls and NaN isn't known, whatever its type. From
+  pandas: `frame.to_parquet(file, index=False)`, with times made by `read_csv(..., parse_dates=["observed_at"])` or
+  `to_datetime`. Keep row groups below a few million rows.
 
 Files are read bit by bit: memory doesn't grow with them.
 

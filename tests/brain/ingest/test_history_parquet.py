@@ -1,6 +1,7 @@
 """History in Parquet: the types that are taken, rows that are refused by their number, damaged files."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from convoy.brain.ingest.history.rows import Refusal
 from convoy.core.api.errors import InvalidInput
 from support.history_files import many, write_csv, write_parquet
 
+EXAMPLE = Path(__file__).parents[3] / "examples/history/digits.csv"
 NOON = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 COLUMNS = {"job": pa.array(["a", "b"]), "workers": pa.array([1, 2]), "throughput": pa.array([10.0, 20.0])}
 
@@ -87,6 +89,46 @@ def test_what_pandas_writes_is_the_same_as_its_csv(engine, home):
     assert import_history(engine, home / "frame.parquet").added == 3
     again = import_history(engine, home / "frame.csv")
     assert (again.added, again.already, again.refused.rows) == (0, 3, 0)
+
+
+def test_the_example_as_pandas_writes_it_is_the_same(engine, home):
+    frame = pd.read_csv(EXAMPLE, parse_dates=["observed_at"])
+    frame.to_parquet(home / "frame.parquet", index=False)
+    assert pq.read_schema(home / "frame.parquet").field("accelerator").type == pa.float64()
+    stored = import_history(engine, EXAMPLE)
+    again = import_history(engine, home / "frame.parquet")
+    assert (again.added, again.already, again.refused.rows) == (0, stored.added, 0)
+    assert stored.added > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("accelerator", pa.array([None, None], pa.float64())),
+        ("accelerator", pa.array([np.nan, None])),
+        ("accelerator", pa.array(np.array([np.nan, np.nan], np.float16))),
+        ("accelerator", pa.array([None, None], pa.int64())),
+        ("accelerator", pa.array([None, None], pa.list_(pa.string()))),
+        ("nodes", pa.array([None, None], pa.string())),
+        ("nodes", pa.array([np.nan, np.nan])),
+        ("observed_at", pa.array([None, None], pa.timestamp("ns"))),
+        ("observed_at", pa.array([None, None], pa.string())),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else value,
+)
+def test_a_column_that_holds_nothing_is_not_known_whatever_its_type(file, name, values):
+    rows, refused = read(file(**{name: values}))
+    assert refused == []
+    assert [row[name] for row in rows] == [None, None]
+
+
+def test_one_value_at_the_end_of_a_column_of_a_wrong_type_is_enough(home):
+    path, count = home / "history.parquet", 5000
+    table = pa.table({name: [values[0].as_py()] * count for name, values in COLUMNS.items()})
+    late = pa.array([None] * (count - 1) + [1.0])
+    pq.write_table(table.append_column("accelerator", late), path, row_group_size=999)
+    with pytest.raises(InvalidInput, match="column 'accelerator' is double: expected text"):
+        open_history(path)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """History in Parquet, read a row group and a few thousand rows at a time.
 
 Labels are text (dictionaries too, as pandas writes categories), numbers and counts are numbers of any width, moments
-are timestamps with a zone.
+are timestamps with a zone. A column of nulls and NaN alone isn't known, whatever its type: pandas takes an empty
+column for numbers.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class ParquetHistory:
         except _DAMAGED as error:
             raise _unreadable(path, error) from None
         self._read = 0
+        self._unknown: set[str] = set()
         self.size: int = self._file.metadata.num_rows
         try:
             self.columns = self._settled(path)
@@ -60,6 +62,14 @@ class ParquetHistory:
     def position(self) -> int:
         """Return how many of the file's ``size`` rows were read."""
         return self._read
+
+    def empty(self) -> set[str]:
+        """Return the columns without a value in any row that was read so far, good or not."""
+        return self._check.empty
+
+    def empty(self) -> set[str]:
+        """Return the columns without a value in any row that was read so far, good or not."""
+        return self._check.empty
 
     def rows(self) -> Iterator[Row | Refusal]:
         """Give the rows one by one, and a refusal in the place of each that can't be taken."""
@@ -92,7 +102,9 @@ class ParquetHistory:
         schema = self._file.schema_arrow
         columns = settle(f"history {path}", schema.names)
         for column, kind in zip(columns, schema.types, strict=True):
-            if not _fits(column, kind):
+            if self._holds_nothing(column, kind):
+                self._unknown.add(column.name)
+            elif not _fits(column, kind):
                 raise InvalidInput(
                     f"history {path}: column {column.name!r} is {kind}: expected {_EXPECTED[column.kind]}, "
                     f"{column.meaning}; cast it",
@@ -100,12 +112,25 @@ class ParquetHistory:
                 )
         return columns
 
+    def _holds_nothing(self, column: Column, kind: Any) -> bool:
+        """Whether a column is of nulls and NaN alone; it is read as far as its first value."""
+        if pa.types.is_null(kind):
+            return True
+        batches = self._file.iter_batches(batch_size=_BATCH, columns=[column.name], use_threads=False)
+        try:
+            return all(_all_null(batch.column(0)) for batch in batches)
+        except _DAMAGED:
+            return False  # the rows are refused when they are read
+
     def _batches(self, group: int) -> Iterator[Any]:
         names = [column.name for column in self.columns]
         return iter(self._file.iter_batches(batch_size=_BATCH, row_groups=[group], columns=names, use_threads=False))
 
     def _checked(self, check: RowCheck, batch: Any) -> Iterator[Row | Refusal]:
-        values = [_values(column, batch.column(place)) for place, column in enumerate(self.columns)]
+        values = [
+            [None] * batch.num_rows if column.name in self._unknown else _values(column, batch.column(place))
+            for place, column in enumerate(self.columns)
+        ]
         for row in zip(*values, strict=True):
             self._read += 1
             try:
@@ -114,10 +139,14 @@ class ParquetHistory:
                 yield Refusal.of(f"{self.name} row {self._read}", fault)
 
 
+def _all_null(values: Any) -> bool:
+    if pa.types.is_floating(values.type):
+        values = values.cast(pa.float64())
+    return bool(values.is_null(nan_is_null=True).true_count == len(values))
+
+
 def _fits(column: Column, kind: Any) -> bool:
     types = pa.types
-    if types.is_null(kind):
-        return True
     if column.kind == "label":
         kind = kind.value_type if types.is_dictionary(kind) else kind
         return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
@@ -128,7 +157,7 @@ def _fits(column: Column, kind: Any) -> bool:
 
 def _values(column: Column, values: Any) -> list[Any]:
     """Return a column's values as ``RowCheck`` takes them."""
-    if column.kind == "time" and not pa.types.is_null(values.type):
+    if column.kind == "time":
         times, by = _TICKS[values.type.unit]
         return [None if tick is None else tick * times // by for tick in values.cast(pa.int64()).to_pylist()]
     try:
