@@ -165,7 +165,7 @@ def measure(engine: Engine, jobs: int) -> None:
         time.sleep(20)
     beside = Probe(engine, "beside")
     with beside:
-        done = maintain(engine, datetime.now(UTC) + timedelta(days=1), Retention(speed=25))
+        done = maintain(engine, datetime.now(UTC), Retention(speed=10))
     print(f"maintained         {done.hours:,} hours summed, {done.days} days made, {done.removed} removed")
     for probe in (alone, beside):
         print(f"ingest {probe.name:12s} {probe.told()}")

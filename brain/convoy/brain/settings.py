@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, SecretStr
 
+from convoy.core.api.errors import InvalidSetting
 from convoy.core.process import paths
 from convoy.core.process.settings import Settings
 
@@ -48,7 +49,7 @@ class BrainSettings(Settings):
         default=SecretStr(""),
         description="What masters have to show. Empty: everyone may call; only allowed on a loopback address.",
     )
-    brain_threads: int = Field(default=8, ge=1, le=256, description="Calls that are answered side by side.")
+    brain_threads: int = Field(default=8, ge=1, le=64, description="Calls that are answered side by side.")
     price_cpu_hour: float = Field(
         default=0.04, ge=0.0, allow_inf_nan=False, description="Price of a core for an hour."
     )
@@ -155,8 +156,20 @@ class BrainSettings(Settings):
     keep_imported_days: int = Field(default=0, ge=0, description="Days for which imported history is kept.")
 
     def retention(self) -> Retention:
-        """Return how long rows are kept."""
+        """Return how long rows are kept.
+
+        Raises:
+            InvalidSetting: sums by the hour go before the rows that they are of: what is there couldn't be seen.
+        """
         from convoy.brain.store.retention import Retention
+
+        for name in ("keep_speed_days", "keep_load_days", "keep_minutes_days"):
+            days = getattr(self, name)
+            if self.keep_hours_days and not 0 < days <= self.keep_hours_days:
+                raise InvalidSetting(
+                    f"keep_hours_days is {self.keep_hours_days} and {name} {days or 'for ever'}: sums by the hour "
+                    "have to outlive what they are of; raise CONVOY_KEEP_HOURS_DAYS (0: for ever)"
+                )
 
         return Retention(
             speed=self.keep_speed_days or None,

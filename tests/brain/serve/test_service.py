@@ -230,7 +230,7 @@ def test_recommend_answers_the_masters_last_question_from_the_store_alone(engine
     assert [option.workers for option in found.answer.options] == [option.workers for option in said.options]
     assert found.answer.predicted == pytest.approx(said.predicted, rel=0.05)
     assert [option.workers for option in recommend(settings, "uid-1", max_workers=2).answer.options] == [1, 2]
-    with pytest.raises(NotFound, match="knows no job 'digit'; it knows digits"):
+    with pytest.raises(NotFound, match="no job 'digit' has reported to the Brain; of those that did it knows digits"):
         recommend(settings, "digit")
     assert len(queries.recommendations(engine, found.job)) == 1
     with engine.connect() as connection:

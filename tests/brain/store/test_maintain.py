@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
+from convoy.brain.settings import BrainSettings
 from convoy.brain.store import orphans, partitions, retention, series
 from convoy.brain.store.batches import delete_in_batches
 from convoy.brain.store.engine import open_engine, snapshot, writing
@@ -27,7 +28,7 @@ from convoy.brain.store.tables import (
     TrainingSpeed1h,
     TrainingSpeed1m,
 )
-from convoy.core.api.errors import Unavailable
+from convoy.core.api.errors import InvalidSetting, Unavailable, Unusable
 from support.speed_rows import count, make_jobs, store, windows
 
 NOW = datetime.now(UTC)
@@ -219,13 +220,34 @@ def test_a_table_that_is_read_for_long_keeps_only_its_days_from_being_made(maria
     engine, reader = open_engine(mariadb), open_engine(mariadb)
     make_jobs(engine, 1, last_seen=NOW)
     store(engine, windows(1, NOW - DAY, 5))
+    monkeypatch.setattr(partitions, "AHEAD", partitions.AHEAD + 1)
     with snapshot(reader, TrainingSpeed), pytest.raises(Unavailable, match="try again"):
-        maintain(engine, NOW + DAY, Retention())
+        maintain(engine, NOW, Retention())
     assert counts(engine)[-1] == 0
     assert total(engine, TrainingSpeed1h) == total(engine, TrainingSpeed)
-    assert maintain(engine, NOW + DAY, Retention()).days > 0
+    assert maintain(engine, NOW, Retention()).days > 0
     engine.dispose()
     reader.dispose()
+
+
+@pytest.mark.servers
+def test_a_clock_that_is_not_the_servers_removes_nothing(mariadb):
+    migrate(mariadb)
+    engine = open_engine(mariadb)
+    make_jobs(engine, 1, last_seen=NOW)
+    store(engine, windows(1, NOW - DAY, 5))
+    with pytest.raises(Unusable, match=r"clock says .* nothing was removed"):
+        maintain(engine, NOW + 400 * DAY, Retention())
+    assert count(engine, TrainingSpeed) == 5
+    engine.dispose()
+
+
+def test_sums_that_would_go_before_their_rows_are_refused(monkeypatch):
+    monkeypatch.setenv("CONVOY_KEEP_HOURS_DAYS", "20")
+    with pytest.raises(InvalidSetting, match="keep_hours_days is 20 and keep_speed_days 30"):
+        BrainSettings.load().retention()
+    monkeypatch.setenv("CONVOY_KEEP_HOURS_DAYS", "0")
+    assert BrainSettings.load().retention().hours is None
 
 
 @pytest.mark.servers

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 log = logs.get("brain")
 
 _STOP_SECONDS = 5.0
+_LARGEST = 8 * 1024 * 1024
+"""Bytes of a report: a master's is a tenth of it, and every thread may hold one."""
 
 
 def run(settings: BrainSettings) -> None:
@@ -40,7 +42,7 @@ def run(settings: BrainSettings) -> None:
     stop = stop_event()
     token = settings.brain_token.get_secret_value()
     refuse_exposed(settings.brain_host, "brain_host", token, "brain_token", names.ENV_BRAIN_TOKEN)
-    server = blocking_server(require_token(token), threads=settings.brain_threads)
+    server = blocking_server(require_token(token), threads=settings.brain_threads, largest=_LARGEST)
     port = bind(server, _address(settings.brain_host, settings.brain_port))
     try:
         _serve(server, port, settings, stop)

@@ -12,6 +12,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from convoy.core.api.errors import ConvoyError, InvalidInput, Unavailable, Unusable
 
 _REMEDY = "set the URL with --database-url or CONVOY_DATABASE_URL"
+AWAY = (
+    "is the server up, are host and port right? Set the URL with --database-url or CONVOY_DATABASE_URL; what starts "
+    "before its server waits for it as long as CONVOY_DATABASE_WAIT_SECONDS says"
+)
+"""What to do about a server that gives no answer."""
 _DENIED = frozenset({1044, 1045, 1130, 1142, 1143, 1227, 1698, 1820})
 _NO_DATABASE = 1049
 _NO_TABLE = frozenset({1146, 1054})
@@ -89,7 +94,7 @@ def unusable(error: BaseException, url: URL) -> Unusable:
         )
     if "not a database" in text:
         return Unusable(f"database {place}: the file isn't a SQLite database; {_REMEDY}", reason="DatabaseForeign")
-    return Unusable(f"database {place}: {text}; {_REMEDY}", reason="DatabaseUnreachable")
+    return Unusable(f"database {place}: {text}; {AWAY}", reason="DatabaseUnreachable")
 
 
 def _place(url: URL) -> str:

@@ -158,6 +158,7 @@ def _mysql(url: URL, connect_seconds: int, statement_seconds: int) -> Engine:
         },
         paramstyle="format",  # values by their place: a little quicker with many rows than by name
         pool_pre_ping=True,
+        max_overflow=60,  # no fewer connections than threads that may want one
         pool_recycle=1800,
         pool_timeout=10,
     )
@@ -232,8 +233,7 @@ def check(url: str, *, must_exist: bool = False, seconds: float = 1.5) -> None:
     thread.join(seconds)
     if not outcome:
         raise Unusable(
-            f"database {shown(engine.url)}: no answer within {seconds:g} s; is the server up, are host and port "
-            "right? Set the URL with --database-url or CONVOY_DATABASE_URL",
+            f"database {shown(engine.url)}: no answer within {seconds:g} s; {driver_errors.AWAY}",
             reason="DatabaseUnreachable",
         )
     engine.dispose()

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from convoy.brain.store import orphans, partitions, retention, rollup
+from convoy.brain.store.engine import reading, shown
 from convoy.brain.store.locks import exclusive
 from convoy.brain.store.retention import Retention
-from convoy.core.api.errors import Unavailable
+from convoy.core.api.errors import Unavailable, Unusable
 
 _LOCK_SECONDS = 2.0
+_CLOCKS_APART = timedelta(hours=1)
 Progress = Callable[[str, int], None]
 """Is told a step's name, and how many more of its things were done."""
 
@@ -53,8 +56,10 @@ def maintain(
         progress: is told how far it is.
 
     Raises:
+        Unusable: ``now`` is another time than the server's: nothing is removed by a clock that is wrong.
         Unavailable: the database can't be reached, or stayed in use; what was done is done, run it again.
     """
+    _refuse_other_clock(engine, now)
     try:
         with exclusive(engine, "maintain", _LOCK_SECONDS):
             return _all(engine, now, kept, progress)
@@ -79,3 +84,18 @@ def _all(engine: Engine, now: datetime, kept: Retention, progress: Progress) -> 
     if in_use is not None:
         raise in_use
     return done
+
+
+def _refuse_other_clock(engine: Engine, now: datetime) -> None:
+    """Compare with the server's clock; SQLite has none of its own."""
+    if engine.dialect.name != "mysql":
+        return
+    with reading(engine) as connection:
+        theirs = connection.execute(sa.select(sa.func.utc_timestamp(6))).scalar_one().replace(tzinfo=UTC)
+    apart = abs(now - theirs)
+    if apart > _CLOCKS_APART:
+        raise Unusable(
+            f"database {shown(engine.url)}: its server's clock says {theirs:%Y-%m-%d %H:%M} and this machine's "
+            f"{now.astimezone(UTC):%Y-%m-%d %H:%M} UTC; nothing was removed. Set the wrong one right (NTP)",
+            reason="ClocksDiffer",
+        )

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from convoy.brain.store.engine import reading
 from convoy.brain.store.tables import (
     Base,
+    HistoryObservation,
     Job,
     JobEvent,
     Recommendation,
@@ -54,7 +55,9 @@ def find_job(engine: Engine, name: str, *, namespace: str | None = None) -> Job:
         return found[0]
     known = ", ".join(sorted({job.name for job in jobs(engine, limit=20)})) or "none at all"
     where = f" in namespace {namespace!r}" if namespace is not None else ""
-    raise NotFound(f"the Brain's store knows no job {name!r}{where}; it knows {known}")
+    imported = _rows(engine, HistoryObservation, sa.select(HistoryObservation).filter_by(job=name).limit(1))
+    past = "; there is imported history of one of that name, from which other jobs are sized" if imported else ""
+    raise NotFound(f"no job {name!r}{where} has reported to the Brain; of those that did it knows {known}{past}")
 
 
 def recommendations(
