@@ -35,6 +35,9 @@ A moment (`since`, `until`, `over_since`) is a `datetime` that knows its time zo
 `datetime(2026, 3, 1, tzinfo=timezone.utc)`, or a `pandas.Timestamp` that does; text and moments without a zone are
 refused.
 
+`job_uid` is the uid that the cluster gave the job; the table `job` has it beside the name. Of one that isn't known
+all but `observed` raise `NotFound`; given a name, the error says the uids of the jobs of that name.
+
 Units: seconds, samples/s, cores, bytes; times are UTC. A number that isn't known is NaN, a label None, a flag NA;
 counts are float64 for that reason. Where nothing is stored a frame is empty, with the same columns and types.
 

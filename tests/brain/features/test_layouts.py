@@ -7,11 +7,12 @@ import pytest
 
 from convoy.brain.features import frames
 from convoy.brain.features.layout import DTYPES
+from support.stored import Stored
 
 CALLS = {
     "history": lambda engine: frames.history(engine),
-    "observed": lambda engine: frames.observed(engine, "nobody"),
-    "pod_load": lambda engine: frames.pod_load(engine, "nobody"),
+    "observed": lambda engine: frames.observed(engine, "uid-1"),
+    "pod_load": lambda engine: frames.pod_load(engine, "uid-1"),
     "machine_load": lambda engine: frames.machine_load(engine),
     "machine_hours": lambda engine: frames.machine_hours(engine),
     "cluster_hours": lambda engine: frames.cluster_hours(engine),
@@ -27,7 +28,8 @@ def test_every_function_that_gives_a_frame_has_a_layout():
 
 
 @pytest.mark.parametrize(("name", "layout"), FUNCTIONS)
-def test_an_empty_store_gives_empty_frames_with_the_documented_columns_and_types(engine, name, layout):
+def test_a_store_without_measurements_gives_empty_frames_with_the_documented_columns_and_types(engine, name, layout):
+    Stored(engine).job("uid-1")
     frame = CALLS[name](engine)
     assert len(frame) == 0
     assert isinstance(frame.index, pd.RangeIndex)

@@ -142,7 +142,8 @@ def test_chunks_hold_the_same_rows_a_few_at_a_time(engine, stored, resolution):
         assert len(whole) == 200
 
 
-def test_what_isnt_a_resolution_or_a_size_is_refused_at_once(engine):
+def test_what_isnt_a_resolution_or_a_size_is_refused_at_once(engine, stored):
+    stored.job()
     with pytest.raises(InvalidInput, match="resolution is '5m': expected one of raw, 1m, 1h"):
         frames.pod_load(engine, "uid-1", "5m")
     with pytest.raises(InvalidInput, match="resolution is 'day'"):

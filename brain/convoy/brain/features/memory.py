@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 from convoy.brain.features import resolution as resolutions
 from convoy.brain.features.columns import Column
 from convoy.brain.features.hours import Span
+from convoy.brain.features.jobs import require_job
 from convoy.brain.features.layout import Layout, delivered, read, read_all
 from convoy.brain.features.measures import preferring
 from convoy.brain.features.resolution import Resolution, Sums, sums_of
@@ -81,10 +82,13 @@ def memory_usage(
     Raises:
         InvalidInput: no such resolution, a moment that is no datetime or has no time zone, or ``chunks`` is less
             than 1.
+        NotFound: no job of that uid is known.
         Unavailable: the database can't be reached now.
     """
     resolutions.checked(resolution)
     parts = partial(_parts, job_uid, resolution, Span(since, until))
+    if job_uid is not None:
+        require_job(engine, job_uid)
     return delivered(engine, resolutions.tables(JobNodeLoad, resolution), MEMORY_USAGE, parts, chunks)
 
 

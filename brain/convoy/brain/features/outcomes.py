@@ -10,6 +10,7 @@ from sqlalchemy.engine import Engine
 
 from convoy.brain.features.columns import Column
 from convoy.brain.features.hours import Span
+from convoy.brain.features.jobs import require_job
 from convoy.brain.features.layout import Layout, read
 from convoy.brain.store.engine import reading
 from convoy.brain.store.tables import Job, ScalePlan
@@ -54,6 +55,7 @@ def plan_outcomes(
 
     Raises:
         InvalidInput: a moment that is no datetime, or has no time zone.
+        NotFound: no job of that uid is known.
         Unavailable: the database can't be reached now.
     """
     plan = ScalePlan
@@ -74,6 +76,7 @@ def plan_outcomes(
         .order_by(plan.created_at, plan.id)
     )
     if job_uid is not None:
+        require_job(engine, job_uid)
         query = query.where(Job.uid == job_uid)
     with reading(engine) as connection:
         parts = [PLAN_OUTCOMES.typed(part) for part in read(connection, query)]
