@@ -127,8 +127,8 @@ class TestRefusals:
             ("", "pods"),
             ("", "events"),
         ):
-            rule = f'grant a ClusterRole with apiGroups: ["{group}"], resources: ["{plural}"], verbs: ["list"]'
-            assert rule in done.err
+            rule = f'a ClusterRole with apiGroups: ["{group}"], resources: ["{plural}"], verbs: ["list", "watch"]'
+            assert f"grant {rule}" in done.err
 
     @pytest.mark.servers
     def test_of_a_namespace_a_role_is_enough_but_for_nodes(self, identities: Path, database: str) -> None:
@@ -137,8 +137,10 @@ class TestRefusals:
             *("--database-url", database),
         )
         assert done.status == 2
-        assert 'a Role in namespace team with apiGroups: [""], resources: ["pods"], verbs: ["list"]' in done.err
-        assert 'a ClusterRole with apiGroups: [""], resources: ["nodes"], verbs: ["list"]' in done.err
+        assert (
+            'a Role in namespace team with apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]' in done.err
+        )
+        assert 'a ClusterRole with apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch"]' in done.err
 
 
 def test_this_machine_is_a_cluster_too(state_dir: Path, database: str, engine: Engine) -> None:
