@@ -171,6 +171,19 @@ def test_a_pods_hour_is_its_agents_where_that_knows(engine, stored):
     assert moment(found["worker-0"]["hour"]) == START
 
 
+def test_a_text_that_isnt_known_is_empty_and_not_null(engine, stored):
+    texts = ("template", "user", "cluster", "strategy")
+    job = stored.job(**dict.fromkeys(texts, ""))
+    stored.plan(job)
+    stored.pod_load(job, [pod_load(60, cpu_cores=1.0)])
+    stored.machine_load(stored.machine(), [pod_load(60, cpu_cores=1.0)])
+    roll_up(engine)
+    assert [rows(engine, "job_efficiency")[0][name] for name in texts] == [""] * 4
+    assert [rows(engine, "plan_outcomes")[0][name] for name in texts[:3]] == [""] * 3
+    assert [rows(engine, "waste_by_user")[0][name] for name in ("user", "cluster")] == [""] * 2
+    assert rows(engine, "node_utilization")[0]["node_type"] == ""
+
+
 class TestWasteByUser:
     def test_it_is_what_each_pod_left_by_the_day(self, engine, stored):
         one, other = stored.job("uid-1", user="ada", cluster="east"), stored.job("uid-2", user="ada", cluster="east")
