@@ -29,7 +29,9 @@ def planned(outcome: Imported) -> str:
         if len(outcome.origins) > 10:
             lines.append(f"  and of {len(outcome.origins) - 10} other origins")
     filled = [name for name in outcome.columns if name not in outcome.empty]
-    lines.append(f"  columns with values: {', '.join(filled) or 'none'}")
+    lines.append(f"  columns with values: {', '.join(filled) or 'none that could be read'}")
+    if not filled:
+        return "\n".join(lines)
     read, unread = absent(frozenset(filled))
     lines += [f"  without {name}: {what}" for name, what in read.items()]
     if unread:

@@ -16,6 +16,7 @@ from convoy.brain.ingest.reports import Ingest
 from convoy.brain.serve.knowledge import Knowledge
 from convoy.brain.store.engine import reading
 from convoy.brain.store.tables import HistoryObservation
+from convoy.cli.history_report import planned
 from convoy.core.process.clock import SystemClock
 from support import history_files
 from support.clock import FakeClock
@@ -208,3 +209,26 @@ def test_every_column_of_the_frames_can_be_imported():
     columns = set(HistoryObservation.__table__.columns.keys())
     assert set(NAMES) <= columns
     assert columns - set(NAMES) == {"id", "digest", "origin", "source", "imported_at"}
+
+
+@pytest.mark.parametrize("write", [write_csv, write_parquet])
+def test_values_of_refused_rows_are_values_of_their_columns(engine, home, write):
+    row = {"job": "a", "model": None, "mode": None, "workers": 0, "throughput": 1.0}
+    name = "a.csv" if write is write_csv else "a.parquet"
+    outcome = import_history(engine, write(home / name, [row, {**row, "mode": "sync"}]))
+    assert (outcome.good, outcome.refused.rows, outcome.empty) == (0, 2, {"model"})
+    said = planned(outcome)
+    assert "\n  columns with values: job, mode, workers, throughput\n" in said
+    assert "without model" in said
+    assert "the file is refused" not in said
+
+
+def test_rows_that_cannot_be_told_apart_into_values_say_nothing_of_their_columns(engine, file):
+    outcome = import_history(engine, file("job,workers,throughput,model\na,1\n"))
+    assert planned(outcome).endswith("\n  columns with values: none that could be read")
+
+
+def test_a_file_of_failed_rows_alone_is_not_said_to_be_refused(engine, file):
+    outcome = import_history(engine, file("job,workers,throughput,status\na,1,,oom\n"))
+    assert outcome.good == 1
+    assert "\n  without throughput: each row whose status is ok is refused\n" in planned(outcome)

@@ -90,3 +90,12 @@ def test_what_follows_is_said_of_each_column_that_is_absent():
     read, unread = absent(frozenset(column.name for column in FILE_COLUMNS) - {"nodes", "mode", ORIGIN})
     assert read == {"nodes": "1 is assumed", ORIGIN: "the file's name stands for it"}
     assert unread == ["mode"]
+
+
+def test_a_required_column_without_a_value_costs_its_rows_and_not_the_file():
+    read, _ = absent(frozenset(column.name for column in FILE_COLUMNS) - set(REQUIRED))
+    assert read == {
+        "job": "each row is refused",
+        "workers": "each row is refused",
+        "throughput": "each row whose status is ok is refused",
+    }

@@ -17,6 +17,13 @@ _READ = {
     "window_seconds": "10 s is assumed",
     "status": "ok is assumed",
 }
+_EMPTY = {
+    "job": "each row is refused",
+    "workers": "each row is refused",
+    "throughput": "each row whose status is ok is refused",
+}
+"""What follows where a required column is there and has no value."""
+
 UNREAD: tuple[str, ...] = tuple(name for name in BY_NAME if name not in _READ and name not in REQUIRED)
 """Columns that are kept, and that no model reads."""
 
@@ -31,8 +38,11 @@ def without(name: str) -> str:
 
 
 def absent(names: frozenset[str]) -> tuple[dict[str, str], list[str]]:
-    """Return what follows for each column that isn't among ``names``, and apart those that no model reads."""
+    """Return what follows for each column that a file has no value in, and apart those that no model reads.
+
+    Args:
+        names: the columns with values, of a file that has all that are required.
+    """
     missing = [column.name for column in FILE_COLUMNS if column.name not in names]
-    return {name: without(name) for name in missing if name not in UNREAD}, [
-        name for name in missing if name in UNREAD
-    ]
+    read = {name: _EMPTY.get(name) or without(name) for name in missing if name not in UNREAD}
+    return read, [name for name in missing if name in UNREAD]

@@ -50,6 +50,7 @@ class CsvHistory:
         try:
             self.size = path.stat().st_size
             self.columns = self._header(path)
+            self._check = RowCheck(self.columns, text=True)
         except _BROKEN as error:
             self.close()
             raise _unreadable(path, f"{_said(error)}; write the file anew") from None
@@ -61,16 +62,19 @@ class CsvHistory:
         """Return how many of the file's ``size`` bytes were read."""
         return self._raw.tell()
 
+    def empty(self) -> set[str]:
+        """Return the columns without a value in any row that was read so far, good or not."""
+        return self._check.empty
+
     def rows(self) -> Iterator[Row | Refusal]:
         """Give the rows one by one, and a refusal in the place of each that can't be taken."""
-        check = RowCheck(self.columns, text=True)
         while True:
             try:
                 line = self._line()
                 if not line:
                     return
                 if line.strip():
-                    yield check.row(self._fields(line))
+                    yield self._check.row(self._fields(line))
             except Fault as fault:
                 yield Refusal.of(f"{self.name} line {self._number}", fault)
             except _BROKEN as error:

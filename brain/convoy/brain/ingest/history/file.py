@@ -31,6 +31,9 @@ class HistoryFile(Protocol):
     def position(self) -> int:
         """Return how much of ``size`` was read."""
 
+    def empty(self) -> set[str]:
+        """Return the columns without a value in any row that was read so far, good or not."""
+
     def close(self) -> None:
         """Close the file."""
 

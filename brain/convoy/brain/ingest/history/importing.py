@@ -76,7 +76,7 @@ class Imported:
         untimed: good rows that don't say.
         origins: good rows by where they were measured; beyond a hundred places under ``OTHERS``.
         columns: that the file has.
-        empty: those of its columns that no good row has a value in.
+        empty: those of its columns that no row has a value in, good or not.
     """
 
     file: str
@@ -108,8 +108,6 @@ class Imported:
             source = row["source"]
             room = source in self.origins or len(self.origins) < _MOST_ORIGINS
             self.origins[source if room else OTHERS] += 1
-            if self.empty:
-                self.empty -= {name for name in self.empty if row["source" if name == ORIGIN else name] is not None}
         moments = [row["observed_at"] for row in rows if row.get("observed_at") is not None]
         self.untimed += len(rows) - len(moments)
         if moments:
@@ -164,6 +162,7 @@ def take(
             outcome.already += fate.already
             outcome.measured += fate.measured
             outcome.describe(rows)
+            outcome.empty = file.empty()
             jobs.count(hashlib.sha256(row["job"].encode()).digest() for row in rows)
             if told is not None:
                 told(outcome)

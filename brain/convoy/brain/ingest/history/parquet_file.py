@@ -55,6 +55,7 @@ class ParquetHistory:
         self.size: int = self._file.metadata.num_rows
         try:
             self.columns = self._settled(path)
+            self._check = RowCheck(self.columns, text=False)
         except InvalidInput:
             self.close()
             raise
@@ -67,19 +68,14 @@ class ParquetHistory:
         """Return the columns without a value in any row that was read so far, good or not."""
         return self._check.empty
 
-    def empty(self) -> set[str]:
-        """Return the columns without a value in any row that was read so far, good or not."""
-        return self._check.empty
-
     def rows(self) -> Iterator[Row | Refusal]:
         """Give the rows one by one, and a refusal in the place of each that can't be taken."""
-        check = RowCheck(self.columns, text=False)
         end = 0
         for group in range(self._file.num_row_groups):
             end += self._file.metadata.row_group(group).num_rows
             try:
                 for batch in self._batches(group):
-                    yield from self._checked(check, batch)
+                    yield from self._checked(batch)
             except _DAMAGED as error:
                 first, count = self._read + 1, end - self._read
                 self._read = end
@@ -126,7 +122,7 @@ class ParquetHistory:
         names = [column.name for column in self.columns]
         return iter(self._file.iter_batches(batch_size=_BATCH, row_groups=[group], columns=names, use_threads=False))
 
-    def _checked(self, check: RowCheck, batch: Any) -> Iterator[Row | Refusal]:
+    def _checked(self, batch: Any) -> Iterator[Row | Refusal]:
         values = [
             [None] * batch.num_rows if column.name in self._unknown else _values(column, batch.column(place))
             for place, column in enumerate(self.columns)
@@ -134,7 +130,7 @@ class ParquetHistory:
         for row in zip(*values, strict=True):
             self._read += 1
             try:
-                yield check.row(row)
+                yield self._check.row(row)
             except Fault as fault:
                 yield Refusal.of(f"{self.name} row {self._read}", fault)
 

@@ -69,6 +69,12 @@ class RowCheck:
         """
         parsers = _FROM_TEXT if text else _FROM_TYPED
         self._fields = [(column.name, _parser(column, parsers[column.kind])) for column in columns]
+        self._places = {column.name: place for place, column in enumerate(columns)}  # of those without a value so far
+
+    @property
+    def empty(self) -> set[str]:
+        """The columns without a value in any row so far, good or not."""
+        return set(self._places)
 
     def row(self, values: Sequence[Any]) -> Row:
         """Return the row of these values, one a column; None and "" are "not known".
@@ -76,6 +82,8 @@ class RowCheck:
         Raises:
             Fault: one of them can't be right, or one is missing.
         """
+        if self._places:
+            self._places = {name: place for name, place in self._places.items() if _nothing(values[place])}
         row: Row = {}
         for (name, parse), value in zip(self._fields, values, strict=True):
             row[name] = None if value is None or value == "" else parse(value)
@@ -86,6 +94,10 @@ class RowCheck:
         if row["status"] == "ok" and row["throughput"] is None:
             raise Fault("throughput: Empty", "throughput is empty, and status is ok")
         return row
+
+
+def _nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, str | bytes) and not value.strip())
 
 
 def _parser(column: Column, parse: Callable[[Column, Any], Any]) -> Callable[[Any], Any]:
