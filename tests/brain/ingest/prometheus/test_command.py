@@ -17,6 +17,7 @@ from support.guarded_prometheus import USER, guarded_prometheus
 from support.openmetrics import BEGIN, History, counting, every
 
 HOUR = 3600
+FOR_EVER = {"CONVOY_KEEP_LOAD_DAYS": "0", "CONVOY_KEEP_HOURS_DAYS": "0"}
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_once_collects_what_is_due_and_says_what_it_could_not(home, database):
 def test_a_back_fill_that_was_killed_left_whole_moments_and_is_begun_again(home, database):
     machines, rows = 40, 40 * (HOUR - 120 + 30) // 30
     span = ["--from", moment(0), "--until", moment(HOUR)]
-    keeping = {"CONVOY_DATABASE_URL": database, "CONVOY_KEEP_LOAD_DAYS": "0"}
+    keeping = {"CONVOY_DATABASE_URL": database, **FOR_EVER}
     with disposable_prometheus(home / "p", history=history(machines)) as server:
         keeping["CONVOY_PROMETHEUS_URL"] = server.url
         killed = collect(*span, **keeping, CONVOY_CRASH_AT="collect.after-batch")
@@ -126,7 +127,7 @@ def test_a_query_that_is_not_promql_is_refused_with_file_measure_and_why(home, d
                 str(file),
                 CONVOY_DATABASE_URL=database,
                 CONVOY_PROMETHEUS_URL=server.url,
-                CONVOY_KEEP_LOAD_DAYS="0",
+                **FOR_EVER,
             )
             assert (done.status, done.out) == (2, "")
             told = " ".join(done.err.split())
