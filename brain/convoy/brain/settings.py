@@ -143,7 +143,11 @@ class BrainSettings(Settings):
     )
     keep_load_days: int = Field(default=14, ge=0, description="Days for which each window of load is kept.")
     keep_minutes_days: int = Field(default=180, ge=0, description="Days for which sums by the minute are kept.")
-    keep_hours_days: int = Field(default=1825, ge=0, description="Days for which sums by the hour are kept.")
+    keep_hours_days: int = Field(
+        default=1825,
+        ge=0,
+        description="Days for which sums by the hour are kept: no fewer than all that they are of.",
+    )
     keep_events_days: int = Field(
         default=365, ge=0, description="Days for which events of jobs and machines are kept."
     )
