@@ -98,9 +98,12 @@ class ParquetHistory:
         schema = self._file.schema_arrow
         columns = settle(f"history {path}", schema.names)
         for column, kind in zip(columns, schema.types, strict=True):
+            fits = _fits(column, kind)
+            if fits and not pa.types.is_floating(kind):
+                continue
             if self._holds_nothing(column, kind):
                 self._unknown.add(column.name)
-            elif not _fits(column, kind):
+            elif not fits:
                 raise InvalidInput(
                     f"history {path}: column {column.name!r} is {kind}: expected {_EXPECTED[column.kind]}, "
                     f"{column.meaning}; cast it",
