@@ -61,9 +61,10 @@ def test_a_rehearsal_of_ten_times_the_rows_needs_no_more_memory(home, file, endi
 
 @pytest.mark.long
 def test_half_a_million_rows_need_no_more_memory_than_a_few(store, home, file):
+    """Held whole they would need several hundred MiB; what an allocator keeps differs by some tens."""
     ending = ".parquet" if store.startswith("sqlite") else ".csv"
     small = peak("import", file(20_000, ending), url=store)
-    assert peak("import", file(500_000, ending), url=store) - small < NOISE
+    assert peak("import", file(500_000, ending), url=store) - small < 2 * NOISE
     out = home / f"out{ending}"
     small = peak("export", out, "--job", "job-1", "--origin", "imported", url=store)
-    assert peak("export", out, "--force", "--origin", "imported", url=store) - small < NOISE
+    assert peak("export", out, "--force", "--origin", "imported", url=store) - small < 2 * NOISE
