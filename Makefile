@@ -81,7 +81,7 @@ check: $(READY) ## lint, types, layers, generated files
 	$(BIN)/python -m convoy.sql.render --check
 
 .PHONY: wheel-check
-wheel-check: $(READY) ## build the wheel, install it elsewhere, import all of it, run the quick demo from there
+wheel-check: $(READY) ## build the wheel, install it elsewhere, run the quick demo from there, import all of it
 	$(BIN)/python scripts/wheel_check.py
 
 .PHONY: format

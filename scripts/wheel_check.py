@@ -1,7 +1,7 @@
-"""Builds the wheel, installs it in an empty environment elsewhere, imports all of it, runs the quick demo.
+"""Builds the wheel, installs it in an empty environment elsewhere, runs the quick demo, imports all of it.
 
-The environment gets the ``demo`` extra at the versions of constraints.txt, by pip and its cache, in a temporary
-folder that is removed in the end. Nothing of the checkout is visible to what runs there.
+The environment gets the ``demo`` extra, and ``kubernetes`` for the rest, at the versions of constraints.txt, by pip and
+its cache, in a temporary folder that is removed in the end. Nothing of the checkout is visible to what runs there.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 SHIPPED = (
     "convoy/core/api/v1/master_pb2_grpc.py",
     "convoy/sql/versions/0001_first_schema.py",
+    "convoy/brain/ingest/prometheus/queries.toml",
     "convoy/cli/examples/digits-allreduce.yaml",
     "convoy/cli/examples/history/digits.csv",
 )
@@ -100,12 +101,13 @@ def main() -> int:
         home.mkdir()
         work.mkdir()
         user = {name: value for name, value in outside.items() if not name.startswith("XDG_")} | {"HOME": str(home)}
-        run(binaries / "python", "-c", IMPORT_ALL, cwd=work, env=user, seconds=300)
         for program in ("convoy", "convoy-run", "dlrover-run"):
             run(binaries / program, "--help", cwd=work, env=user, seconds=60, quiet=True)
         run(binaries / "convoy", "demo", "--quick", cwd=work, env=user, seconds=400)
         if left := left_behind(home):
             sys.exit("wheel-check: the demo left processes behind:\n" + "\n".join(left))
+        run(*install, "--constraint", constraints, f"{wheel}[kubernetes]", cwd=place, env=outside, seconds=600)
+        run(binaries / "python", "-c", IMPORT_ALL, cwd=work, env=user, seconds=300)
     say("1 wheel passed")
     return 0
 
