@@ -1,7 +1,7 @@
 """Builds the wheel, installs it in an empty environment elsewhere, runs the quick demo, imports all of it.
 
-The environment gets the ``demo`` extra, and ``kubernetes`` for the rest, at the versions of constraints.txt, by pip and
-its cache, in a temporary folder that is removed in the end. Nothing of the checkout is visible to what runs there.
+The environment gets the ``demo`` extra, then ``kubernetes``, at the versions of constraints.txt, by pip and its
+cache, in a temporary folder that is removed in the end. Nothing of the checkout is visible to what runs there.
 """
 
 from __future__ import annotations
