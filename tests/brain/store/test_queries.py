@@ -1,9 +1,12 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import sqlalchemy as sa
 
 from convoy.brain.ingest.reports import Ingest
 from convoy.brain.store import queries
+from convoy.brain.store.engine import writing
+from convoy.brain.store.tables import HistoryObservation
 from convoy.core.api.errors import NotFound
 from convoy.core.api.v1 import brain_pb2, metrics_pb2
 from support.clock import FakeClock
@@ -37,11 +40,20 @@ def test_of_jobs_with_one_name_the_newest_is_found_and_a_namespace_chooses(engin
 
 
 def test_an_unknown_job_is_refused_with_those_that_are_known(engine, ingest):
-    with pytest.raises(NotFound, match="it knows none at all"):
+    with pytest.raises(NotFound, match=r"no job 'digits' has reported to the Brain; .* it knows none at all$"):
         queries.find_job(engine, "digits")
     ingest.store(envelope(1), report())
-    with pytest.raises(NotFound, match="in namespace 'team'; it knows digits"):
+    with pytest.raises(NotFound, match=r"in namespace 'team' has reported .* it knows digits$"):
         queries.find_job(engine, "digits", namespace="team")
+
+
+def test_imported_history_of_that_name_is_no_job_and_is_said(engine):
+    row = {"digest": "0" * 64, "source": "file", "imported_at": datetime.now(UTC), "job": "past", "workers": 1,
+           "throughput": 1.0, "status": "ok"}  # fmt: skip
+    with writing(engine) as connection:
+        connection.execute(sa.insert(HistoryObservation), [row])
+    with pytest.raises(NotFound, match="imported history of one of that name"):
+        queries.find_job(engine, "past")
 
 
 def test_only_changes_after_the_start_count_as_changes(engine, ingest):
