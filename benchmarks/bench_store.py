@@ -66,7 +66,7 @@ def main() -> int:
         engine = open_engine(url)
         if not given.database:
             load(engine, given.jobs)
-        measure(engine, given.jobs)
+        measure(engine, given.jobs, new=not given.database)
         engine.dispose()
     return 0
 
@@ -147,13 +147,13 @@ def a_job(number: int, seen: datetime) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measure(engine: Engine, jobs: int) -> None:
-    """Time frames and maintenance; print what comes out."""
+def measure(engine: Engine, jobs: int, *, new: bool) -> None:
+    """Time frames and maintenance, of a new store before its hours are summed too; print what comes out."""
     some = random.sample(range(1, jobs + 1), 20)
-    print_frames("frame, hours due   ", engine, some)
-    due = rollup.due_hours(engine)
-    if due:
+    if new:
+        print_frames("frame, hours due   ", engine, some)
         left = set(range(1, jobs + 1)[-max(1, round(jobs * NEW_JOBS)) :])
+        due = rollup.due_hours(engine)
         hide(engine, left)
         summed = seconds_of(lambda: roll_up_all(engine, due))
         show(engine)
