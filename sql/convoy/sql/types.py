@@ -43,7 +43,7 @@ class UtcDateTime(TypeDecorator[datetime]):
             return None
         if value.tzinfo is None:
             raise ValueError(f"{value!r} has no time zone: the store takes aware moments only")
-        return value.astimezone(UTC).replace(tzinfo=None)
+        return (value if value.tzinfo is UTC else value.astimezone(UTC)).replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         """Put UTC back."""
