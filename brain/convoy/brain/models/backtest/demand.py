@@ -69,7 +69,7 @@ def demand_backtest(
                 for key, part in within.groupby(labels):
                     described = dict(zip(labels, key, strict=True))
                     rows.append({"method": name, "horizon": horizon, "origin": origin, **described, **_score(part)})
-    names = [name for name in (*COLUMNS[:3], *labels, *COLUMNS[4:])]
+    names = [*COLUMNS[:3], *labels, *COLUMNS[4:]]
     return pd.DataFrame(rows, columns=names)
 
 
@@ -87,7 +87,9 @@ def _score(forecast: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def demand_summary(scores: pd.DataFrame, baseline: str = "seasonal_naive", draws: int = 2000, seed: int = 0) -> Any:
+def demand_summary(
+    scores: pd.DataFrame, baseline: str = "seasonal_naive", draws: int = 2000, seed: int = 0
+) -> pd.DataFrame:
     """Return by (method, horizon) what ``demand_backtest`` found, with bootstrap intervals over weeks of origins.
 
     Origins of one week (or one horizon, if that is longer) are drawn together, since their forecasts overlap.
@@ -99,38 +101,36 @@ def demand_summary(scores: pd.DataFrame, baseline: str = "seasonal_naive", draws
         seed: of the draws.
 
     Returns:
-        Columns ``origins``, ``blocks``, ``mae``, ``wape`` (total error over total demand), ``ratio`` (of ``mae`` to
-        the baseline's), ``coverage``, each of the last two with ``_lower`` and ``_upper`` (5 % and 95 %), ``width``.
+        Columns ``method``, ``horizon``, ``origins``, ``blocks``, ``mae``, ``wape`` (total error over total demand),
+        ``ratio`` (of ``mae`` to the baseline's) and ``coverage``, both with ``_lower`` and ``_upper`` (5 % and 95 %;
+        of two or three blocks they say little), and ``width``.
     """
     rows = []
     for horizon, of_horizon in scores.groupby("horizon", sort=False):
         length = max(horizon_hours(horizon) * HOUR, pd.Timedelta(days=7))
         known = of_horizon[of_horizon["method"] == baseline].set_index("origin")["mae"]
         for method, part in of_horizon.groupby("method", sort=False):
-            part = part.set_index("origin").sort_index()
-            block = ((part.index - part.index[0]) // length).to_numpy()
-            columns = [part["mae"], known.reindex(part.index), part["coverage"]]
-            values = np.column_stack([column.to_numpy(dtype=np.float64) for column in columns])
-            sums = np.array([[*values[block == each].sum(axis=0), (block == each).sum()] for each in np.unique(block)])
-            drawn = np.random.default_rng(seed).integers(0, len(sums), (draws, len(sums)))
-            totals = sums[drawn].sum(axis=1)
-            ratio, coverage = totals[:, 0] / totals[:, 1], totals[:, 2] / totals[:, 3]
-            amounts = part["mae"] / part["wape"]
-            rows.append(
-                {
-                    "method": method,
-                    "horizon": horizon,
-                    "origins": len(part),
-                    "blocks": len(sums),
-                    "mae": part["mae"].mean(),
-                    "wape": part["mae"].sum() / amounts.sum(),
-                    "ratio": values[:, 0].sum() / values[:, 1].sum(),
-                    "ratio_lower": np.quantile(ratio, 0.05),
-                    "ratio_upper": np.quantile(ratio, 0.95),
-                    "coverage": part["coverage"].mean(),
-                    "coverage_lower": np.quantile(coverage, 0.05),
-                    "coverage_upper": np.quantile(coverage, 0.95),
-                    "width": part["width"].mean(),
-                }
-            )
+            part = part.set_index("origin").sort_index().assign(baseline=known)
+            rows.append({"method": method, "horizon": horizon, **_summary(part, length, draws, seed)})
     return pd.DataFrame(rows)
+
+
+def _summary(scores: pd.DataFrame, length: pd.Timedelta, draws: int, seed: int) -> dict[str, float]:
+    """Return one method's results at one horizon, from rows indexed by origin; blocks of origins are that long."""
+    block = ((scores.index - scores.index[0]) // length).to_numpy()
+    sums = scores[["mae", "baseline", "coverage"]].assign(origins=1.0).groupby(block).sum().to_numpy(dtype=np.float64)
+    drawn = sums[np.random.default_rng(seed).integers(0, len(sums), (draws, len(sums)))].sum(axis=1)
+    ratio, coverage = drawn[:, 0] / drawn[:, 1], drawn[:, 2] / drawn[:, 3]
+    return {
+        "origins": len(scores),
+        "blocks": len(sums),
+        "mae": float(scores["mae"].mean()),
+        "wape": float(scores["mae"].sum() / (scores["mae"] / scores["wape"]).sum()),
+        "ratio": float(scores["mae"].sum() / scores["baseline"].sum()),
+        "ratio_lower": float(np.quantile(ratio, 0.05)),
+        "ratio_upper": float(np.quantile(ratio, 0.95)),
+        "coverage": float(scores["coverage"].mean()),
+        "coverage_lower": float(np.quantile(coverage, 0.05)),
+        "coverage_upper": float(np.quantile(coverage, 0.95)),
+        "width": float(scores["width"].mean()),
+    }
