@@ -1,8 +1,8 @@
 """Public measurements of speed at several configurations a job, as frames of ``ThroughputModel``'s columns.
 
 Each frame also has ``group``: what must be left out of a history together, because it knows the answer. That is the
-model that is trained, under whatever name a data set gives it. Units: seconds, cores, samples/s, except where a reader
-says otherwise.
+model that is trained, under whatever name a data set gives it. Units: seconds, cores, samples/s, except where a
+reader says otherwise.
 """
 
 from __future__ import annotations

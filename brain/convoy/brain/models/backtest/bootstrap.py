@@ -32,7 +32,9 @@ def mean_interval(values: Array, level: float = LEVEL, resamples: int = RESAMPLE
     return np.array([known.mean(), *np.quantile(means, [tail, 1.0 - tail])])
 
 
-def ratio_interval(ours: Array, theirs: Array, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0) -> Array:
+def ratio_interval(
+    ours: Array, theirs: Array, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0
+) -> Array:
     """Return the ratio of the means of two scores of the same jobs (3,), with its interval; jobs drawn together.
 
     Jobs that one of the two lacks are left out of both.

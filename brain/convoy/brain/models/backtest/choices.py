@@ -13,15 +13,13 @@ NODE_BUDGETS = (6.0, 10.0, 14.0, 18.0, 24.0)
 GPU_BUDGETS = (8.0, 64.0)
 BATCH_TOLERANCE = 0.15
 """All-reduce: configurations whose total batch is within this share of one another do the same work a step."""
-MOST_BATCHES = 12
-"""Total batches at which choices are judged, spread evenly over those of the job."""
 
 
 def choices(rows: pd.DataFrame) -> list[Places]:
-    """Return sets of places in ``rows``, one job's configurations; each set has two or more different sizes.
+    """Return sets of places in ``rows``, one job's configurations; each set has two rows or more.
 
     Parameter servers: one set a budget of nodes. Otherwise one a budget of workers and, where batches are known, a
-    total batch. Equal sets are returned once for each budget: a budget that binds nothing counts as well.
+    total batch, of powers of two. Equal sets are returned once for each budget: one that binds nothing counts too.
     """
     workers = rows["workers"].to_numpy(dtype=np.float64)
     if "strategy" in rows.columns and (rows["strategy"] == "ps").all():
@@ -40,7 +38,6 @@ def _equal_work(rows: pd.DataFrame, workers: NDArray[np.float64]) -> list[Places
     total = workers * rows["batch_size"].to_numpy(dtype=np.float64)
     if "accumulation_steps" in rows.columns:
         total = total * rows["accumulation_steps"].fillna(1.0).to_numpy(dtype=np.float64)
-    centers = np.unique(np.round(total, 6))
-    if len(centers) > MOST_BATCHES:
-        centers = centers[np.linspace(0, len(centers) - 1, MOST_BATCHES).round().astype(np.intp)]
+    least, most = np.ceil(np.log2(total.min())), np.floor(np.log2(total.max()))
+    centers = 2.0 ** np.arange(least, most + 1.0) if most >= least else np.median(total, keepdims=True)
     return [np.flatnonzero(np.abs(total / center - 1.0) <= BATCH_TOLERANCE) for center in centers]

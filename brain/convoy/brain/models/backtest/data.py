@@ -24,6 +24,9 @@ KNOWN_OF_A_QUESTION = (
 )  # fmt: skip
 """Columns of a configuration and its labels: all others were measured and aren't shown to who is asked."""
 
+NOT_A_SIZE = ("job", "template", "model", "window_seconds")
+"""Of them, those that make no configuration another."""
+
 
 @dataclass(frozen=True)
 class DataSet:
@@ -60,7 +63,9 @@ def disguised(frame: pd.DataFrame, salt: int = 0) -> pd.DataFrame:
     for name in HIDDEN:
         if name in frame.columns:
             known = frame[name].notna()
-            shown.loc[known, name] = frame.loc[known, name].map(lambda text, kind=name: hashed(f"{kind} {text}", salt))
+            shown.loc[known, name] = frame.loc[known, name].map(
+                lambda text, kind=name: hashed(f"{kind} {text}", salt)
+            )
     factor = frame["job"].map(lambda name: _factor(str(name), salt)).to_numpy(dtype=np.float64)
     for name in ("throughput", "throughput_sd"):
         if name in frame.columns:
@@ -83,7 +88,8 @@ def _factor(job: str, salt: int) -> float:
 
 def question(rows: pd.DataFrame) -> pd.DataFrame:
     """Return what is known of configurations before they are tried."""
-    return rows[[name for name in KNOWN_OF_A_QUESTION if name in rows.columns]]
+    known: pd.DataFrame = rows[[name for name in KNOWN_OF_A_QUESTION if name in rows.columns]]
+    return known
 
 
 def usable(rows: pd.DataFrame) -> pd.DataFrame:
@@ -92,7 +98,22 @@ def usable(rows: pd.DataFrame) -> pd.DataFrame:
     good = (speed > 0) & np.isfinite(speed)
     if "status" in rows.columns:
         good &= rows["status"].isna() | rows["status"].isin(["ok", ""])
-    return rows[good]
+    chosen: pd.DataFrame = rows[good]
+    return chosen
+
+
+def one_row_a_configuration(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the usable rows of each job with those of equal configuration merged: the last, with the median speed.
+
+    What was measured again isn't unseen; a back-test that asks for it would flatter.
+    """
+    rows = usable(frame)
+    if not len(rows):
+        return rows
+    keys = [name for name in KNOWN_OF_A_QUESTION if name in rows.columns and name not in NOT_A_SIZE]
+    grouped = rows.groupby(["job", *keys], dropna=False, sort=False)
+    merged: pd.DataFrame = grouped.tail(1).assign(throughput=grouped["throughput"].transform("median"))
+    return merged
 
 
 def folds(data: DataSet, others: pd.DataFrame | None = None) -> Iterator[Fold]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol as Interface
+from typing import Any
+from typing import Protocol as Interface
 
 import numpy as np
 import pandas as pd
@@ -116,7 +117,9 @@ def fitted(name: str, make: Callable[[], SpeedModel], history: pd.DataFrame, dat
     try:
         return model.fit(history.drop(columns="group", errors="ignore").reset_index(drop=True))
     except Exception as error:
-        raise BacktestFailed(f"{name} can't learn from a history of {data}: {type(error).__name__}: {error}") from error
+        raise BacktestFailed(
+            f"{name} can't learn from a history of {data}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _cases_of(job: Job, data: DataSet, protocols: tuple[Protocol, ...], seeds: int) -> Iterator[Case]:
@@ -165,7 +168,7 @@ def answered(name: str, model: SpeedModel, observed: pd.DataFrame, asked: pd.Dat
     mean, lower, upper = (answer[column].to_numpy(dtype=np.float64) for column in ("mean", "lower", "upper"))
     known = np.isfinite(mean)
     slack = 1.0 + 1e-9
-    right = (0 < lower[known]) & (lower[known] <= slack * mean[known]) & (mean[known] <= slack * upper[known])
+    right = (lower[known] > 0) & (lower[known] <= slack * mean[known]) & (mean[known] <= slack * upper[known])
     if not right.all() or (answer["reason"][~known] == "").any():
         raise BacktestFailed(f"{name}: {where}: expected 0 < lower <= mean <= upper, or NaN with a reason")
     return answer

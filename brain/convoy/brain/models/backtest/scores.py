@@ -15,7 +15,13 @@ Array = NDArray[np.float64]
 LEVEL = 0.9
 """Probability of the intervals that are judged."""
 
-SCORES = ("mdape", "mape", "regret", "smoothed_regret", "coverage", "width", "undefined")
+SCORES = (
+    "mdape", "mape", "regret", "smoothed_regret", "coverage", "width", "undefined",
+    "early_regret", "final_regret", "running_loss", "moves",
+    "worker_cpu_mdape", "worker_cpu_mae", "worker_cpu_coverage", "worker_cpu_undefined",
+    "ps_cpu_mdape", "ps_cpu_mae", "ps_cpu_coverage", "ps_cpu_undefined",
+)  # fmt: skip
+"""Columns of results that are numbers to average; those of P4 and of load among them."""
 
 
 def percentage_errors(truth: Array, predicted: Array) -> Array:

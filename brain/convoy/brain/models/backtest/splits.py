@@ -41,9 +41,7 @@ class Case:
     asked: NDArray[np.intp]
 
 
-def cases(
-    protocol: Protocol, job: str, rows: pd.DataFrame, sizes: tuple[int, ...], seeds: int
-) -> Iterator[Case]:
+def cases(protocol: Protocol, job: str, rows: pd.DataFrame, sizes: tuple[int, ...], seeds: int) -> Iterator[Case]:
     """Yield a job's cases: for each k of ``sizes`` as many draws as ``seeds`` gives it.
 
     A draw depends on seed, k and the job's name alone. Where a job has too few rows for a k, there is none.
@@ -62,7 +60,7 @@ def cases(
         return
     small, big = (everything, None) if protocol is Protocol.INTERPOLATE else small_and_big(rows)
     for k in sizes:
-        if k < 1 or k > len(small) or (big is None and len(small) - k < 2) or (big is not None and len(big) < 2):
+        if k < 1 or k > len(small) or (len(small) == k if big is None else not len(big)):
             continue
         for seed in range(draws(k, seeds)):
             generator = np.random.default_rng([seed, k, zlib.crc32(f"{protocol} {job}".encode())])

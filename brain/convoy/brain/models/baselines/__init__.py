@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from convoy.brain.models.baselines.base import Baseline
 from convoy.brain.models.baselines.gaussian_process import GaussianProcess
 from convoy.brain.models.baselines.matrix_factorization import MatrixFactorization
+from convoy.brain.models.baselines.nearest_load import NearestLoad
 from convoy.brain.models.baselines.nearest_neighbour import NearestNeighbour
 from convoy.brain.models.baselines.pollux import Pollux
 from convoy.brain.models.baselines.step_time import DLRoverRM, Ernest, Optimus
@@ -18,6 +19,7 @@ __all__ = [
     "Ernest",
     "GaussianProcess",
     "MatrixFactorization",
+    "NearestLoad",
     "NearestNeighbour",
     "Optimus",
     "Pollux",

@@ -48,9 +48,10 @@ class Fitted:
 class Baseline:
     """A published way to predict speed, with ``ThroughputModel``'s interface and columns.
 
-    The interval is a Student-t interval of log speed, equally wide at all rows: its spread is that of the residuals of
-    the fit to the job's own rows, with ``ASSUMED_ROWS`` rows of ``ASSUMED_SD`` counted beforehand, and as many degrees
-    of freedom as rows are left over parameters, plus those. It knows nothing of extrapolation, as the methods don't.
+    The interval is a Student-t interval of log speed, equally wide at all rows: its spread is that of the residuals
+    of the fit to the job's own rows, with ``ASSUMED_ROWS`` rows of ``ASSUMED_SD`` counted beforehand, and as many
+    degrees of freedom as rows are left over parameters, plus those. It knows nothing of extrapolation, as the methods
+    don't.
 
     Undefined (NaN, with a reason): ``InvalidConfiguration``; ``StrategyNotModelled``: the method has no form for it;
     ``TooFewObservations``: of the job, for this method; ``NothingKnown``: neither job nor history was measured.

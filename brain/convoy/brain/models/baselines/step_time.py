@@ -53,7 +53,8 @@ class StepTime(Baseline):
 class Optimus(StepTime):
     """Optimus's speed of parameter-server jobs (Peng et al., EuroSys 2018).
 
-    Synchronous, with w workers, p servers and B samples a step of all: T = a B/w + b w/p + c w + d p + e, speed = B/T.
+    Synchronous, with w workers, p servers and B samples a step of all: T = a B/w + b w/p + c w + d p + e, and
+    speed = B/T.
     Asynchronous, with m samples a worker's step: T = a + b w/p + c w + d p, speed = w m/T.
     """
 
