@@ -18,13 +18,13 @@ from convoy.core.api.errors import InvalidInput
 Array = NDArray[np.float64]
 
 PHILLY = "philly_jobs.csv.gz"
-WARM_UP = "7d"
+WARM_UP = pd.Timedelta(days=7)
 BUSY_SHARE = 0.1
 _HOUR = pd.Timedelta(hours=1)
 _DAY = pd.Timedelta(days=1)
 
 
-def philly_demand(folder: Path, warm_up: str = WARM_UP, by_virtual_cluster: bool = False) -> pd.DataFrame:
+def philly_demand(folder: Path, warm_up: pd.Timedelta = WARM_UP, by_virtual_cluster: bool = False) -> pd.DataFrame:
     """Return the mean number of GPUs in use in each hour, as ``DemandModel`` reads it.
 
     A job counts from when it was submitted for as long as it ran: the trace doesn't tell when it started. Both edges
@@ -46,14 +46,14 @@ def philly_demand(folder: Path, warm_up: str = WARM_UP, by_virtual_cluster: bool
     """
     path = folder / PHILLY
     jobs = read_table(path, ("submitted", "duration_seconds", "gpus", "virtual_cluster"))
-    submitted = pd.to_datetime(jobs["submitted"], errors="coerce")
+    submitted = pd.to_datetime(jobs["submitted"], format="ISO8601", errors="coerce")
     wrong = submitted.isna() | ~(jobs["duration_seconds"] >= 0) | ~(jobs["gpus"] >= 0)
     if wrong.any():
         raise InvalidInput(
             f"{path}: row {jobs.index[wrong][0]} has a moment, duration or number of GPUs that can't be read; "
             "fetch the data set again"
         )
-    first = _busy_since(submitted) + pd.Timedelta(warm_up)
+    first = _busy_since(submitted) + warm_up
     last = submitted.max().floor("h")
     if first >= last:
         raise InvalidInput(f"{path}: no whole hour after a warm-up of {warm_up}; expected a longer trace")
@@ -76,10 +76,10 @@ def hourly_use(
         begins, seconds, amounts: when each job takes its amount, and for how long.
         times: beginnings of consecutive hours.
     """
-    edges: Array = np.arange(len(times) + 1, dtype=np.float64)
-    came = ((begins - times[0]) / _HOUR).to_numpy(dtype=np.float64)
-    held = amounts.to_numpy(dtype=np.float64)
-    went = came + seconds.to_numpy(dtype=np.float64) / 3600.0
+    edges = np.asarray(np.arange(len(times) + 1), dtype=np.float64)
+    came = np.asarray((begins - times[0]) / _HOUR, dtype=np.float64)
+    held = np.asarray(amounts, dtype=np.float64)
+    went = came + np.asarray(seconds, dtype=np.float64) / 3600.0
     in_use: Array = np.maximum(np.diff(_since(came, held, edges) - _since(went, held, edges)), 0.0)
     return in_use
 

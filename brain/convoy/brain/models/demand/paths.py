@@ -40,8 +40,8 @@ def combined(values: Array, hours: int) -> Array:
     """Return the median of the members, at least 0; of less than two weeks, the median of the last week (hours,)."""
     if len(values) < LEAST_HOURS:
         return np.full(hours, float(np.median(values[-WEEK:])))
-    paths = np.array(list(members(values, hours).values()))
-    return np.maximum(np.median(paths, axis=0), 0.0)
+    path: Array = np.maximum(np.median(np.array(list(members(values, hours).values())), axis=0), 0.0)
+    return path
 
 
 def members(values: Array, hours: int) -> dict[str, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ BRIDGED_HOURS = 6
 """A gap of so many hours is bridged by a straight line; of a longer one each hour is taken from a week before."""
 MOST_HOURS = 366 * 24
 """Of a horizon."""
+_DAYS = re.compile(r"\s*(-?[0-9.]+) ?d\s*")
 REQUIRED = ("time", "resource", "used")
 
 
@@ -92,7 +94,8 @@ def horizon_hours(horizon: Any) -> int:
         InvalidInput: it is no duration, or not within an hour and a year.
     """
     try:
-        duration = pd.Timedelta(horizon)
+        days = _DAYS.fullmatch(horizon) if isinstance(horizon, str) else None
+        duration = pd.Timedelta(days=float(days[1])) if days else pd.Timedelta(horizon)
     except (ValueError, TypeError) as error:
         raise _horizon_error(horizon) from error
     if pd.isna(duration) or isinstance(horizon, (int, float)):
@@ -134,7 +137,7 @@ def _amounts(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
     if wrong.any():
         first = frame[name][wrong].iloc[0]
         raise InvalidInput(
-            f"{name} is {first!r} in row {frame.index[wrong][0]!r}: expected a finite number, 0 or more; "
+            f"{name} is {first} in row {frame.index[wrong][0]!r}: expected a finite number, 0 or more; "
             "leave it empty where it isn't known",
             reason="InvalidAmount",
         )
