@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from convoy.brain.features.published.table import read_table
+from convoy.brain.models.backtest.data import DataSet
 from convoy.brain.models.frame import canonical_model
 
 DL2_CORES = 2.0
@@ -171,3 +172,23 @@ def read_published(folder: Path) -> Published:
     present = [name for name in READERS if any((folder / name).glob("*.csv"))]
     frames = {name: READERS[name](folder / name) for name in present}
     return Published(frames, tuple(name for name in READERS if name not in frames))
+
+
+MATRIX, POLLUX, ERNEST = "matrix factorization", "pollux", "ernest"
+"""Methods by their names in ``convoy.brain.models.baselines.BASELINES``."""
+
+C3O_DRAWS = 5
+"""It has six sizes a job, and many jobs."""
+
+
+def data_sets(published: Published) -> list[DataSet]:
+    """Return what is there as sets to back-test on; c3o twice, once without history of a job's algorithm."""
+    best = {"dl2_ps": MATRIX, "cmdare_ps": MATRIX, "sia_allreduce": POLLUX}
+    sets = [DataSet(name, frame, published=best[name]) for name, frame in published.frames.items() if name in best]
+    if "c3o" in published.frames:
+        frame = published.frames["c3o"]
+        foreign = frame.assign(group=frame["algorithm_group"])
+        for name, rows in (("c3o", frame), ("c3o_foreign", foreign)):
+            known = rows.drop(columns="algorithm_group")
+            sets.append(DataSet(name, known, source="c3o", published=ERNEST, most_seeds=C3O_DRAWS, tunes=False))
+    return sets

@@ -44,7 +44,8 @@ def ratio_interval(
     if len(ours) < 2:
         return np.array([float(ours[0] / theirs[0]) if len(ours) else np.nan, np.nan, np.nan])
     drawn = np.random.default_rng(seed).integers(0, len(ours), (resamples, len(ours)))
-    ratios = ours[drawn].mean(axis=1) / theirs[drawn].mean(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = ours[drawn].mean(axis=1) / theirs[drawn].mean(axis=1)
     tail = (1.0 - level) / 2.0
     return np.array([ours.mean() / theirs.mean(), *np.quantile(ratios, [tail, 1.0 - tail])])
 
@@ -83,3 +84,22 @@ def summary(results: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def compared(results: pd.DataFrame, ours: str, theirs: str, score: str, level: float = LEVEL) -> pd.DataFrame:
+    """Return one row a (data, protocol, k): our mean of a score over theirs, on the jobs that both have.
+
+    Columns ``ours``, ``theirs`` (means over those jobs), ``ratio``, ``lower``, ``upper``, ``jobs``.
+    """
+    rows = []
+    for keys, jobs in by_job(results).groupby(KEYS[:3], sort=False):
+        table = jobs.pivot_table(index="job", columns="method", values=score, dropna=False)
+        if ours in table.columns and theirs in table.columns:
+            both = table[[ours, theirs]].dropna()
+            if len(both):
+                a, b = (both[name].to_numpy(dtype=np.float64) for name in (ours, theirs))
+                ratio, lower, upper = ratio_interval(a, b, level)
+                found = {"ours": a.mean(), "theirs": b.mean(), "ratio": ratio, "lower": lower, "upper": upper}
+                rows.append({**dict(zip(KEYS[:3], keys, strict=True)), **found, "jobs": len(both)})
+    columns = [*KEYS[:3], "ours", "theirs", "ratio", "lower", "upper", "jobs"]
+    return pd.DataFrame(rows, columns=columns)

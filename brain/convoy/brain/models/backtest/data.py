@@ -34,8 +34,14 @@ class DataSet:
 
     name: str
     frame: pd.DataFrame
+    source: str = ""
+    """Where the rows are from, if another set's are from there too: they don't join each other's histories."""
+    published: str | None = None
+    """The published method that is known to be the best on it; named before anything is run."""
     most_seeds: int = 1000
     """A set of many jobs needs fewer draws of each."""
+    tunes: bool = True
+    """Whether its configurations make a search (P4)."""
     by_time: bool = False
     """Histories end where a job begins (``observed_at``), beside leaving out the job."""
 

@@ -54,7 +54,13 @@ def load_backtest(
         for job in jobs:
             for case in cases(Protocol.INTERPOLATE, job.name, job.rows, SIZES, min(seeds, data.most_seeds)):
                 for name, model in models.items():
-                    key = {"method": name, "data": data.name, "protocol": "load", "k": case.k, "job": job.name}
+                    key = {
+                        "method": name,
+                        "data": data.name,
+                        "protocol": str(Protocol.LOAD),
+                        "k": case.k,
+                        "job": job.name,
+                    }
                     results.append({**key, "seed": case.seed, **_scored(name, model, job, case)})
             progress(job.name)
     return pd.DataFrame(results)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from typing import Protocol as Interface
 
@@ -101,7 +101,7 @@ def backtest(
 
 def prepared(data: DataSet, others: pd.DataFrame | None = None) -> Iterator[tuple[Fold, list[Job]]]:
     """Yield disguised histories with the jobs to predict by each."""
-    hidden = DataSet(data.name, disguised(data.frame), data.most_seeds, data.by_time)
+    hidden = replace(data, frame=disguised(data.frame))
     real = {hashed(f"job {name}", 0): str(name) for name in data.frame["job"].unique()}
     for fold in folds(hidden, None if others is None else disguised(others)):
         yield fold, [Job.of(real[name], rows) for name, rows in fold.jobs.items()]

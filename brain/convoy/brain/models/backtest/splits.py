@@ -28,6 +28,12 @@ class Protocol(StrEnum):
     """No row is seen: history alone. (With 1 and 2 rows it is P1.)"""
     TUNE = "P4"
     """Rounds, each of which deploys a configuration and measures it."""
+    LOAD = "load"
+    """P1's cases: the CPU that workers and servers use."""
+    MEMORY = "memory"
+    """Limits of memory, day by day."""
+    DEMAND = "demand"
+    """Forecasts of a cluster's demand, from rolling origins."""
 
 
 @dataclass(frozen=True)
