@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from convoy.brain.models.registry import BackTest, Contest, Facts, JobScore, ModelFile, Schema
 from convoy.brain.models.state import State
+from convoy.brain.store.engine import open_engine
+from convoy.brain.store.model_files import Registry
 
 AT = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 FACTS = Facts(
@@ -60,3 +63,15 @@ def contest(error: float, *, baseline: float = 0.5, champion: tuple[str, float] 
 def model_file(slope: float = 1.0, **facts: Any) -> ModelFile:
     """Return a file of a line; its facts changed as said."""
     return ModelFile(replace(FACTS, **facts), Line(slope).state())
+
+
+def go_on(url: str, folder: str) -> None:
+    """Register and promote a successor of the first champion of a registry, then candidates until old files go."""
+    engine = open_engine(url)
+    registry = Registry(engine, Path(folder), keep=1)
+    first = registry.version("throughput", 1)
+    version = registry.register(model_file(2.0, contest=contest(0.1, champion=(first.digest, 0.2))))
+    registry.consider(version, AT + timedelta(days=2))
+    for slope in (3.0, 4.0, 5.0):
+        registry.register(model_file(slope))
+    engine.dispose()

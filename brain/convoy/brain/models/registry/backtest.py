@@ -20,6 +20,8 @@ LEVEL = 0.9
 """Of the intervals over jobs."""
 SMALLEST_ERROR = 0.005
 """Added to errors before their ratio is taken: from half a per cent on, better is no better."""
+LARGEST_ERROR = 1e6
+"""Errors beyond it count as it: worse is no worse."""
 _CHUNK = 4_000_000
 
 
@@ -192,7 +194,8 @@ def _rows(test: BackTest) -> dict[str, int]:
 
 
 def _logs(scores: tuple[JobScore, ...]) -> NDArray[np.float64]:
-    return np.log(np.array([score.error for score in scores], dtype=np.float64) + SMALLEST_ERROR)
+    errors = np.array([score.error for score in scores], dtype=np.float64)
+    return np.log(np.minimum(errors, LARGEST_ERROR) + SMALLEST_ERROR)
 
 
 def _bootstrap(values: NDArray[np.float64], seed: int) -> tuple[float, float, float]:
