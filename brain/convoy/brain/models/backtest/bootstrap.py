@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -103,3 +105,15 @@ def compared(results: pd.DataFrame, ours: str, theirs: str, score: str, level: f
                 rows.append({**dict(zip(KEYS[:3], keys, strict=True)), **found, "jobs": len(both)})
     columns = [*KEYS[:3], "ours", "theirs", "ratio", "lower", "upper", "jobs"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def compared_with_published(
+    results: pd.DataFrame, ours: str, published: Mapping[str, str], score: str
+) -> pd.DataFrame:
+    """Return ``compared`` for each data set with the method that is named for it, which stands in ``method``."""
+    parts = [
+        compared(results[results["data"] == data], ours, theirs, score).assign(method=theirs)
+        for data, theirs in published.items()
+    ]
+    found = [part for part in parts if len(part)]
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()

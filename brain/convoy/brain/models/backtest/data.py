@@ -45,6 +45,11 @@ class DataSet:
     by_time: bool = False
     """Histories end where a job begins (``observed_at``), beside leaving out the job."""
 
+    @property
+    def origin(self) -> str:
+        """Where the rows are from: ``source``, or the set itself."""
+        return self.source or self.name
+
 
 @dataclass(frozen=True)
 class Fold:
@@ -147,15 +152,16 @@ def _by_group(frame: pd.DataFrame, others: pd.DataFrame | None) -> Iterator[Fold
 
 
 def _by_time(frame: pd.DataFrame) -> Iterator[Fold]:
-    """Yield, for each later stretch of time, what was measured before it, and the jobs that began in it."""
+    """Yield, for each later stretch of time, what was measured before it, and the jobs that began in it.
+
+    Rows without a time count as known from the beginning; a job of nothing else is history alone.
+    """
     times = pd.to_datetime(frame["observed_at"], utc=True, errors="coerce", format="ISO8601")
-    dated = frame[times.notna()].assign(observed_at=times[times.notna()])
-    began = dated.groupby("job")["observed_at"].min().sort_values()
+    began = times.groupby(frame["job"]).min().dropna().sort_values(kind="stable")
     parts = np.array_split(np.arange(len(began)), TIME_PARTS + 1)
     for part in parts[1:]:
-        if not len(part) or not part[0]:
-            continue
-        start, names = began.iloc[part[0]], set(began.index[part])
-        own = usable(dated[dated["job"].isin(names)])
-        history = dated[(dated["observed_at"] < start) & ~dated["job"].isin(names)]
-        yield Fold(history, {str(name): rows for name, rows in own.groupby("job", sort=True)})
+        if len(part):
+            start, names = began.iloc[part[0]], set(began.index[part])
+            own = usable(frame[frame["job"].isin(names)])
+            history = frame[(times.isna() | (times < start)) & ~frame["job"].isin(names)]
+            yield Fold(history, {str(name): rows for name, rows in own.groupby("job", sort=True)})

@@ -58,16 +58,17 @@ class Contestants:
         )
 
 
-def contestants(policy: Policy) -> Contestants:
+def contestants(policy: Policy | None = None) -> Contestants:
     """Return our own models and all baselines.
 
     Args:
         policy: chooses what a job tries next, with our model.
     """
+    own = {} if policy is None else {OURS: Tuner(ThroughputModel, policy)}
     return Contestants(
         speed={OURS: ThroughputModel, **BASELINES},
         tuning={
-            OURS: Tuner(ThroughputModel, policy),
+            **own,
             "convoy, greedy": Tuner(ThroughputModel, greedy()),
             "matrix factorization": Tuner(MatrixFactorization, greedy()),
             "optimus": Tuner(Optimus, greedy(PROBES)),
@@ -125,7 +126,5 @@ def run(
 
 def _others(data: DataSet, sets: Sequence[DataSet]) -> pd.DataFrame | None:
     """Return the rows of the sets from elsewhere, each source once."""
-    frames = {
-        one.source or one.name: one.frame for one in sets if (one.source or one.name) != (data.source or data.name)
-    }
+    frames = {one.origin: one.frame for one in sets if one.origin != data.origin}
     return pd.concat(list(frames.values()), ignore_index=True) if frames else None

@@ -74,10 +74,10 @@ def tuning_backtest(
 ) -> pd.DataFrame:
     """Return one row a (method, start, job, seed).
 
-    Columns, all in percent but the last: ``early_regret`` and ``regret`` (1 - speed of the best configuration so far
+    Columns, all in percent but the last two: ``early_regret`` and ``regret`` (1 - speed of the best configuration so far
     over the best of all, after 4 and after 8 rounds), ``final_regret`` (the same of the configuration that the job is
     left at), ``running_loss`` (samples that weren't made, restarts included, over those of the best configuration
-    from the first moment on), ``moves``.
+    from the first moment on), ``moves``; and ``undefined``, the share of rounds in which it had nothing to say.
 
     Raises:
         BacktestFailed: a model or a policy failed, or a policy chose what isn't there.
@@ -93,10 +93,12 @@ def tuning_backtest(
                     for name, tuner in tuners.items():
                         for seed in range(min(seeds, data.most_seeds)):
                             where = f"{data.name} {Protocol.TUNE} from {start} job {job.name} seed {seed}"
-                            path = run_rounds(tuner.policy, models[name], rows, first, seed, f"{name}: {where}")
+                            path, silent = run_rounds(
+                                tuner.policy, models[name], rows, first, seed, f"{name}: {where}"
+                            )
                             results.append({"method": name, "data": data.name, "protocol": str(Protocol.TUNE),
                                             "k": str(start), "job": job.name, "seed": seed,
-                                            **path_scores(path, rows)})  # fmt: skip
+                                            "undefined": silent, **path_scores(path, rows)})  # fmt: skip
             progress(job.name)
     return pd.DataFrame(results)
 
@@ -147,14 +149,20 @@ def history_best(history: pd.DataFrame, rows: pd.DataFrame) -> int:
     return int(np.nanargmax(found)) if np.isfinite(found).any() else smallest(rows)
 
 
-def run_rounds(policy: Policy, model: SpeedModel, rows: pd.DataFrame, first: int, seed: int, where: str) -> list[int]:
-    """Return the places in ``rows`` that the job ran at, one a round.
+NOTHING_TO_SAY = ("NothingKnown", "NoLoad")
+"""Reasons of a policy whose model has no form for the job."""
+
+
+def run_rounds(
+    policy: Policy, model: SpeedModel, rows: pd.DataFrame, first: int, seed: int, where: str
+) -> tuple[list[int], float]:
+    """Return the places in ``rows`` that the job ran at, one a round, and how often the policy had nothing to say.
 
     Raises:
         BacktestFailed: the policy failed, or chose a place that isn't there.
     """
     candidates = question(rows)
-    path = [first]
+    path, silent = [first], 0
     while len(path) < ROUNDS:
         order = list(dict.fromkeys(reversed(path)))[::-1]  # each once, in the order in which they ran last
         observed = rows.iloc[order].drop(columns="group", errors="ignore")
@@ -168,7 +176,8 @@ def run_rounds(policy: Policy, model: SpeedModel, rows: pd.DataFrame, first: int
         if chosen is not None and not 0 <= chosen < len(rows):
             raise BacktestFailed(f"{where}: chose place {chosen} ({reason}) of {len(rows)} candidates")
         path.append(path[-1] if chosen is None else int(chosen))
-    return path
+        silent += reason in NOTHING_TO_SAY
+    return path, silent / (ROUNDS - 1)
 
 
 def path_scores(path: list[int], rows: pd.DataFrame) -> dict[str, float]:
