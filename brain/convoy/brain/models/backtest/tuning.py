@@ -74,10 +74,10 @@ def tuning_backtest(
 ) -> pd.DataFrame:
     """Return one row a (method, start, job, seed).
 
-    Columns, all in percent but the last two: ``early_regret`` and ``regret`` (1 - speed of the best configuration so far
-    over the best of all, after 4 and after 8 rounds), ``final_regret`` (the same of the configuration that the job is
-    left at), ``running_loss`` (samples that weren't made, restarts included, over those of the best configuration
-    from the first moment on), ``moves``; and ``undefined``, the share of rounds in which it had nothing to say.
+    Columns, in percent: ``early_regret`` and ``regret`` (1 - speed of the best configuration so far over the best of
+    all, after 4 and after 8 rounds), ``final_regret`` (the same of the configuration that the job is left at),
+    ``running_loss`` (samples that weren't made, restarts included, over those of the best configuration from the
+    first moment on). ``moves``, and ``undefined``: the share of rounds in which the policy had nothing to say.
 
     Raises:
         BacktestFailed: a model or a policy failed, or a policy chose what isn't there.
@@ -87,18 +87,15 @@ def tuning_backtest(
         models = {name: fitted(name, tuner.model, fold.history, data.name) for name, tuner in tuners.items()}
         for job in jobs:
             rows = comparable(job.rows)
-            if len(rows) >= 2:
-                for start in Start:
-                    first = smallest(rows) if start is Start.SMALLEST else history_best(fold.history, rows)
-                    for name, tuner in tuners.items():
-                        for seed in range(min(seeds, data.most_seeds)):
-                            where = f"{data.name} {Protocol.TUNE} from {start} job {job.name} seed {seed}"
-                            path, silent = run_rounds(
-                                tuner.policy, models[name], rows, first, seed, f"{name}: {where}"
-                            )
-                            results.append({"method": name, "data": data.name, "protocol": str(Protocol.TUNE),
-                                            "k": str(start), "job": job.name, "seed": seed,
-                                            "undefined": silent, **path_scores(path, rows)})  # fmt: skip
+            for start in Start if len(rows) >= 2 else ():
+                first = smallest(rows) if start is Start.SMALLEST else history_best(fold.history, rows)
+                for name, tuner in tuners.items():
+                    for seed in range(min(seeds, data.most_seeds)):
+                        key = {"method": name, "data": data.name, "protocol": str(Protocol.TUNE), "k": str(start)}
+                        where = f"{name}: {data.name} {Protocol.TUNE} from {start} job {job.name} seed {seed}"
+                        path, silent = run_rounds(tuner.policy, models[name], rows, first, seed, where)
+                        scores = {"undefined": silent, **path_scores(path, rows)}
+                        results.append({**key, "job": job.name, "seed": seed, **scores})
             progress(job.name)
     return pd.DataFrame(results)
 
