@@ -89,6 +89,15 @@ class Registry:
         with reading(self._engine) as connection:
             return versions.listed(connection, name)
 
+    def champion(self, name: str) -> Version | None:
+        """Return the version that is a model's champion, None where there is none. Its file isn't looked at.
+
+        Raises:
+            Unavailable: the database can't be reached.
+        """
+        with reading(self._engine) as connection:
+            return next(iter(versions.listed(connection, name, Stage.CHAMPION)), None)
+
     def version(self, name: str, number: int | None = None) -> Version:
         """Return a version; without a number the champion, else the newest.
 

@@ -67,11 +67,13 @@ class Version:
         return f"{self.name} version {self.number}"
 
 
-def listed(connection: Connection, name: str | None = None) -> list[Version]:
-    """Return the versions of a model, or of all, newest first."""
+def listed(connection: Connection, name: str | None = None, stage: Stage | None = None) -> list[Version]:
+    """Return the versions of a model, or of all, newest first; of one stage, or of all."""
     query = sa.select(ModelVersion.__table__).order_by(ModelVersion.name, ModelVersion.version.desc())
     if name is not None:
         query = query.where(ModelVersion.name == name)
+    if stage is not None:
+        query = query.where(ModelVersion.stage == stage.value)
     return [_version(row) for row in connection.execute(query).mappings()]
 
 
