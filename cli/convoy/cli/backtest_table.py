@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
+from convoy.brain.models.backtest.bootstrap import unanswered
 from convoy.cli.screen import counted
 
 PREDICTED: Mapping[str, str] = {
@@ -50,7 +51,7 @@ def tables(summary: pd.DataFrame) -> Iterator[Table]:
         table.add_column("method", no_wrap=True)
         for title in scores.values():
             table.add_column(title, justify="right", no_wrap=True)
-        silent = _without_answer(rows)
+        silent = unanswered(rows)
         if silent:
             table.caption, table.caption_justify = f"no answer to any of it: {', '.join(silent)}", "left"
         for k, block in rows[~rows["method"].isin(silent)].groupby("k", sort=False):
@@ -58,13 +59,6 @@ def tables(summary: pd.DataFrame) -> Iterator[Table]:
                 by_score = own.set_index("score")
                 table.add_row(str(k), str(method), *(_cell(by_score, score) for score in scores))
         yield table
-
-
-def _without_answer(rows: pd.DataFrame) -> list[str]:
-    """Return the methods that have no form for these jobs."""
-    unanswered = rows[rows["score"].isin(["undefined", "worker_cpu_undefined", "ps_cpu_undefined"])]
-    least = unanswered.groupby("method", sort=False)["mean"].min()
-    return [str(method) for method in least.index[least >= 1.0]]
 
 
 def _cell(scores: pd.DataFrame, score: str) -> str:

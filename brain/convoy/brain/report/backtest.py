@@ -15,6 +15,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from convoy.brain.models.backtest.bootstrap import unanswered
+
 COLOURS = (
     "#0072B2",
     "#D55E00",
@@ -115,7 +117,8 @@ def _by_method(data: str, rows: pd.DataFrame, methods: Sequence[str]) -> str:
     starts = list(dict.fromkeys(rows["k"]))
     figure = Figure(figsize=(11.0, 1.4 + 2.4 * len(starts)), layout="constrained")
     grid = figure.subplots(len(starts), len(ROUNDS), squeeze=False, sharey=True)
-    shown = [method for method in methods if method in set(rows["method"])]
+    silent = unanswered(rows)
+    shown = [method for method in methods if method in set(rows["method"]) and method not in silent]
     for line, start in zip(grid, starts, strict=True):
         for axes, (score, label) in zip(line, ROUNDS.items(), strict=True):
             part = rows[(rows["k"] == start) & (rows["score"] == score)].set_index("method").reindex(shown)
@@ -128,7 +131,7 @@ def _by_method(data: str, rows: pd.DataFrame, methods: Sequence[str]) -> str:
                         color=COLOURS[place % len(COLOURS)], elinewidth=0.8,
                     )  # fmt: skip
             axes.set_yticks([-place for place in range(len(shown))], shown)
-            axes.set_xlim(0, None)
+            axes.set_xlim(-0.04 * axes.get_xlim()[1], None)  # a marker at zero is whole
             axes.set_xlabel(label)
         line[0].set_ylabel(f"start: {start}")
     figure.suptitle(f"{data}, P4: eight rounds of 30 minutes; bars: 95 % over jobs")

@@ -88,6 +88,13 @@ def summary(results: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def unanswered(rows: pd.DataFrame) -> list[str]:
+    """Return the methods that answered nothing in these rows of a summary: they have no form for such jobs."""
+    shares = rows[rows["score"].isin(["undefined", "worker_cpu_undefined", "ps_cpu_undefined"])]
+    least = shares.groupby("method", sort=False)["mean"].min()
+    return [str(method) for method in least.index[least >= 1.0]]
+
+
 def compared(results: pd.DataFrame, ours: str, theirs: str, score: str, level: float = LEVEL) -> pd.DataFrame:
     """Return one row a (data, protocol, k): our mean of a score over theirs, on the jobs that both have.
 
