@@ -114,7 +114,8 @@ def test_a_stale_champion_gives_way_to_one_that_is_no_worse(registry):
     first = champion_of(registry)
     version = registry.register(model_file(2.0, contest=contest(0.2, champion=(first.digest, 0.2))))
     assert registry.consider(version, NOW).reason == "NoBetter"
-    assert registry.consider(version, NOW, champion_is_stale=True).reason == "NoWorseAndFresher"
+    assert registry.consider(version, NOW, fresh=timedelta(days=2)).reason == "NoBetter"
+    assert registry.consider(version, NOW, fresh=timedelta(hours=1)).reason == "NoWorseAndFresher"
     assert loaded(registry).model.slope == 2.0
 
 

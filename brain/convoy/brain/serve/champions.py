@@ -12,20 +12,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from convoy.brain.features.layout import Layout
 from convoy.brain.features.observations import OBSERVATIONS
-from convoy.brain.models.registry.facts import Schema
+from convoy.brain.features.schema import schema_of
 from convoy.brain.models.registry.kinds import kind_of
 from convoy.brain.store.model_files import Loaded, Registry
 from convoy.brain.store.tables import HistoryObservation
 
 MODEL = "throughput"
 LAST_IMPORT = sa.select(sa.func.max(HistoryObservation.imported_at))
-
-
-def schema_of(layout: Layout) -> Schema:
-    """Return the schema of a frame's columns."""
-    return Schema.of((column.name, column.kind) for column in layout.columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -161,13 +161,13 @@ class Registry:
             return Loaded(model, version, file.facts, tuple(refused))
         return None
 
-    def consider(self, version: Version, now: datetime, *, champion_is_stale: bool = False) -> Promotion:
+    def consider(self, version: Version, now: datetime, *, fresh: timedelta | None = None) -> Promotion:
         """Decide by back-test whether a version becomes the champion, and act on it.
 
         Args:
             version: a candidate, or one that was decided about before.
             now: the moment (UTC).
-            champion_is_stale: as in ``promotion.decide``.
+            fresh: a champion that was fitted longer ago is stale (``promotion.decide``); None: none ever is.
 
         Raises:
             StateError, Unusable: its file can't be used; nothing was changed.
@@ -189,7 +189,8 @@ class Registry:
             else:
                 rival = None if contest is None else contest.champion
                 tested = rival if rival is not None and rival.of == champion.digest else None
-                decision = decide(tested, candidate, champion_is_stale=champion_is_stale)
+                stale = fresh is not None and now - champion.created_at > fresh
+                decision = decide(tested, candidate, champion_is_stale=stale)
             if decision.verdict is Verdict.PROMOTE:
                 versions.promote(connection, current, decision, now)
             else:
