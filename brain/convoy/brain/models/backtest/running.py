@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from typing import Protocol as Interface
 
@@ -57,13 +58,17 @@ class Job:
     """Its real name, in results; models see it disguised."""
     rows: pd.DataFrame
     truth: Array
-    smooth: Array
 
     @classmethod
     def of(cls, name: str, rows: pd.DataFrame) -> Job:
         """Return the job of its usable rows."""
         rows = rows.reset_index(drop=True)
-        return cls(name, rows, rows["throughput"].to_numpy(dtype=np.float64), smoothed(rows))
+        return cls(name, rows, rows["throughput"].to_numpy(dtype=np.float64))
+
+    @cached_property
+    def smooth(self) -> Array:
+        """The speed at each row without its noise, as far as a fit to all rows can tell."""
+        return smoothed(self.rows)
 
 
 def backtest(

@@ -31,21 +31,22 @@ class GaussianProcess(Baseline):
 
     def __init__(self) -> None:
         super().__init__()
-        self._scales = DEFAULT
+        self._scales: dict[str, Array] = {}
 
     def _learn(self, history: Rows) -> None:
-        found = [
-            log_scales(rows.features, rows.log_speed)
-            for rows in (history.of_job(name) for name in history.names[:LEARNED_JOBS])
+        jobs = {name: history.of_job(name) for name in history.names[:LEARNED_JOBS]}
+        self._scales = {
+            name: log_scales(rows.features, rows.log_speed)
+            for name, rows in jobs.items()
             if len(rows) >= 2 * DIMENSIONS
-        ]
-        self._scales = np.median(found, axis=0) if found else DEFAULT
+        }
 
     def _covers(self, rows: Rows) -> NDArray[np.bool_]:
         return np.asarray(rows.strategy != FOREIGN)
 
     def _fit_job(self, name: str, own: Rows, asked: Rows) -> Fitted:
-        amplitude, *lengths, noise = np.exp(self._scales)
+        learned = [scales for job, scales in self._scales.items() if job != name]
+        amplitude, *lengths, noise = np.exp(np.median(learned, axis=0) if learned else DEFAULT)
         center = float(np.mean(own.log_speed))
         seen, wanted = own.features / lengths, asked.features / lengths
         level = LEVEL_VARIANCE

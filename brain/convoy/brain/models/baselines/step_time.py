@@ -13,8 +13,8 @@ from scipy.optimize import nnls
 from convoy.brain.models.baselines.base import Baseline, Fitted
 from convoy.brain.models.baselines.rows import FOREIGN, PS, Array, Rows
 
-SMALLEST_SECONDS = 1e-9
-"""Step times below are cut: where all terms that count got a coefficient of zero."""
+LEAST_SHARE = 1e-3
+"""A step takes no less than this share of the shortest seen: where the terms that count got no coefficient."""
 
 
 class StepTime(Baseline):
@@ -42,9 +42,10 @@ class StepTime(Baseline):
 
     def _fit_job(self, name: str, own: Rows, asked: Rows) -> Fitted:
         found = self.coefficients(own)
+        least = LEAST_SHARE * float(np.min(self._samples(own) / np.exp(own.log_speed)))
 
         def log_speed(rows: Rows) -> Array:
-            seconds = np.maximum(self._terms(rows) @ found, SMALLEST_SECONDS)
+            seconds = np.maximum(self._terms(rows) @ found, least)
             return np.asarray(np.log(self._samples(rows) / seconds))
 
         return Fitted(log_speed(asked), own.log_speed - log_speed(own), int(np.count_nonzero(found)))
