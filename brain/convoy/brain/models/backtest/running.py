@@ -78,6 +78,7 @@ def backtest(
     seeds: int = 30,
     others: pd.DataFrame | None = None,
     progress: Callable[[str], None] = lambda done: None,
+    sizes: Mapping[Protocol, tuple[int, ...]] = SIZES,
 ) -> pd.DataFrame:
     """Return one row a (method, protocol, k, job, seed) with its scores.
 
@@ -88,6 +89,7 @@ def backtest(
         seeds: draws of rows at k <= 2; a third of them above.
         others: rows of other data sets, which join each history.
         progress: is told each job that is done.
+        sizes: numbers of rows seen, by protocol.
 
     Raises:
         BacktestFailed: a method failed.
@@ -97,7 +99,7 @@ def backtest(
     for fold, jobs in prepared(data, others):
         models = {name: fitted(name, make, fold.history, data.name) for name, make in methods.items()}
         for job in jobs:
-            for case in _cases_of(job, data, protocols, seeds):
+            for case in _cases_of(job, protocols, min(seeds, data.most_seeds), sizes):
                 for name, model in models.items():
                     results.append(_scored(name, model, data.name, job, case))
             progress(job.name)
@@ -127,10 +129,12 @@ def fitted(name: str, make: Callable[[], SpeedModel], history: pd.DataFrame, dat
         ) from error
 
 
-def _cases_of(job: Job, data: DataSet, protocols: tuple[Protocol, ...], seeds: int) -> Iterator[Case]:
+def _cases_of(
+    job: Job, protocols: tuple[Protocol, ...], seeds: int, sizes: Mapping[Protocol, tuple[int, ...]]
+) -> Iterator[Case]:
     for protocol in protocols:
-        if protocol in SIZES:
-            yield from cases(protocol, job.name, job.rows, SIZES[protocol], min(seeds, data.most_seeds))
+        if protocol in sizes:
+            yield from cases(protocol, job.name, job.rows, sizes[protocol], seeds)
 
 
 def _scored(name: str, model: SpeedModel, data: str, job: Job, case: Case) -> dict[str, Any]:
