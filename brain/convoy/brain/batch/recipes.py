@@ -13,11 +13,13 @@ from sqlalchemy.engine import Engine
 from convoy.brain.features import frames
 from convoy.brain.features.layout import Layout
 from convoy.brain.features.observations import OBSERVATIONS
+from convoy.brain.features.startup import STARTUP_JOBS, startup_jobs
 from convoy.brain.features.utilization import CLUSTER_HOURS
 from convoy.brain.models.registry import Contest
 from convoy.brain.models.registry.demand_trial import demand_trial
 from convoy.brain.models.registry.kinds import Restorable, kind_of
 from convoy.brain.models.registry.speed_trial import asked_rows, speed_trial
+from convoy.brain.models.registry.startup_trial import startup_trial
 from convoy.brain.store.model_files import Loaded
 from convoy.core.api.errors import InvalidInput
 
@@ -27,6 +29,7 @@ SILENT = timedelta(seconds=600)
 Champion = Loaded[Any] | None
 NO_HISTORY = "the model without history"
 LAST_WEEK = "last week's same hour"
+DLROVER = "DLRover's rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,20 @@ def _demand_contest(series: pd.DataFrame, model: Restorable, champion: Champion)
     )
 
 
+def _jobs(engine: Engine, now: datetime) -> pd.DataFrame:
+    return startup_jobs(engine, until=now)
+
+
+def _startup_contest(jobs: pd.DataFrame, model: Restorable, champion: Champion) -> Contest:
+    from convoy.brain.models.startup import DlroverRules
+
+    return Contest(
+        startup_trial(cast(Any, type(model)), jobs, "candidate"),
+        startup_trial(DlroverRules, jobs, DLROVER),
+        None if champion is None else startup_trial(type(champion.model), jobs, champion.version.digest),
+    )
+
+
 RECIPES: Mapping[str, Recipe] = {
     "throughput": Recipe(
         OBSERVATIONS,
@@ -108,6 +125,14 @@ RECIPES: Mapping[str, Recipe] = {
         ("cluster", "resource"),
         "time",
         "no load of machines is known; collect it with `convoy brain collect`",
+    ),
+    "startup": Recipe(
+        STARTUP_JOBS,
+        _jobs,
+        _startup_contest,
+        ("job",),
+        "completed_at",
+        "no job has succeeded yet; `convoy brain serve` keeps what masters report of them",
     ),
 }
 """Of those kinds that the store holds the history of."""
