@@ -1,4 +1,4 @@
-"""The parts of ``convoy brain backtest`` that aren't about speed: demand of clusters, memory of containers."""
+"""The parts of ``convoy brain backtest`` that aren't about speed: demand, start-up, memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from convoy.cli.screen import screen
+from convoy.cli.screen import counted, screen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +36,9 @@ class Part:
         """Name of its files, without their ending."""
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
+
+LEAST_JOBS = 10
+"""That succeeded: fewer say nothing of how jobs to come should begin."""
 
 FOLDERS = ("workloads",)
 """Public data sets of these parts, by their folders."""
@@ -64,7 +67,7 @@ def stored(engine: Engine, wanted: Sequence[Protocol]) -> list[Part]:
     Raises:
         Unavailable: the database can't be reached now.
     """
-    makers: Mapping[str, Callable[[Engine], list[Part]]] = {"demand": _stored_demand}
+    makers: Mapping[str, Callable[[Engine], list[Part]]] = {"demand": _stored_demand, "startup": _stored_startup}
     return [part for one in wanted if str(one) in makers for part in makers[str(one)](engine)]
 
 
@@ -83,6 +86,18 @@ def _stored_demand(engine: Engine) -> list[Part]:
     if not kept:
         screen(sys.stderr).print("demand: no cluster was measured for five weeks, left out")
     return kept
+
+
+def _stored_startup(engine: Engine) -> list[Part]:
+    from convoy.brain.features.frames import startup_jobs
+    from convoy.brain.models.backtest.startup import startup_backtest, startup_summary
+
+    jobs = startup_jobs(engine)
+    if len(jobs) < LEAST_JOBS:
+        screen(sys.stderr).print(f"startup: {counted(len(jobs), 'job')} of the store succeeded, left out")
+        return []
+    scores = startup_backtest(jobs)
+    return [Part("start-up of jobs whose templates are known", scores, startup_summary(scores))]
 
 
 def _demand(name: str, series: pd.DataFrame) -> Part:
