@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from convoy.brain.batch.fit import fit
+from convoy.brain.batch.recipes import DLROVER
 from convoy.brain.features import frames
 from convoy.brain.features.startup import startup_jobs
 from convoy.brain.models.registry.kinds import kind_of
@@ -66,6 +67,29 @@ def test_startup_is_fitted_to_jobs_that_succeeded(engine, stored, registry):
     asked = jobs[["job", "template", "strategy"]].assign(job="new")
     expected = kind_of("startup").model()().fit(jobs).recommend(asked)
     pd.testing.assert_frame_equal(loaded(registry, "startup").recommend(asked), expected)
+
+
+def test_memory_is_fitted_to_what_pods_used(engine, stored, registry):
+    generator = np.random.default_rng(0)
+    job = stored.job()
+    for number in range(12):
+        name, level = f"worker-{number}", GIB * generator.uniform(1.0, 4.0)
+        stored.pod(job, name, rank=number, memory_allotted=8 * GIB)
+        used = level * np.exp(np.cumsum(generator.normal(0.0, 0.01, 6 * 24)))
+        rows = [
+            pod_load(3600.0 * hour + 1800.0, name, rank=number, memory_bytes=int(each))
+            for hour, each in enumerate(used)
+        ]
+        stored.pod_load(job, rows)
+    found = fit(engine, registry, "memory", clock(timedelta(days=6)), fresh=WEEK)
+    assert (found.version.rows, found.version.jobs) == (12 * 6 * 24, 12)
+    assert found.decision.evidence["against"] == DLROVER
+    assert found.version.score["jobs"] == 12
+    usage = frames.memory_usage(engine)
+    expected = kind_of("memory").model()().fit(usage).recommend(usage, oom_rate=0.05)
+    version = registry.version("memory")
+    back = kind_of("memory").model().restored(registry.read(version).state)
+    pd.testing.assert_frame_equal(back.recommend(usage, oom_rate=0.05), expected)
 
 
 def test_rows_after_the_moment_of_the_fit_are_not_in_it(engine, stored, registry):

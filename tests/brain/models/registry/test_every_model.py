@@ -1,10 +1,13 @@
 """Every model of the registry comes back from its file and answers bit for bit as it did before."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from convoy.brain.models.demand import DemandModel
+from convoy.brain.models.memory import MemoryModel
 from convoy.brain.models.registry import ModelFile, decode, encode
 from convoy.brain.models.registry.kinds import kind_of
 from convoy.brain.models.startup import StartupModel
@@ -37,17 +40,24 @@ def startup():
     return StartupModel().fit(jobs), lambda each: each.recommend(asked)
 
 
-FITTED = {"demand": demand, "startup": startup}
+def memory():
+    generator = np.random.default_rng(0)
+    times = pd.date_range("2026-01-01", periods=6 * 24, freq="h", tz="UTC")
+    parts = []
+    for number in range(12):
+        used = 2.0**30 * (1.0 + number) * np.exp(np.cumsum(generator.normal(0.0, 0.02, len(times))))
+        parts.append(pd.DataFrame({"container": f"pod-{number}", "time": times, "used_bytes": used, "oom": False}))
+    usage = pd.concat(parts, ignore_index=True)
+    return MemoryModel().fit(usage), lambda each: each.recommend(usage, oom_rate=0.05)
+
+
+FITTED = {"demand": demand, "memory": memory, "startup": startup}
 
 
 @pytest.mark.parametrize("name", FITTED)
 def test_a_model_comes_back_from_its_file_and_answers_bit_for_bit(name):
     model, asked = FITTED[name]()
-    content = encode(ModelFile(FACTS.__class__(**{**_facts(), "name": name}), model.state()))
+    content = encode(ModelFile(replace(FACTS, name=name), model.state()))
     back = kind_of(name).model().restored(decode(content, name=name).state)
     pd.testing.assert_frame_equal(asked(back), asked(model), check_exact=True)
     assert encode(ModelFile(decode(content).facts, back.state())) == content
-
-
-def _facts():
-    return {field: getattr(FACTS, field) for field in FACTS.__slots__}
