@@ -12,7 +12,7 @@ import pytest
 
 from convoy.brain.store.engine import open_engine
 from convoy.cli.main import main
-from support.made_measurements import write_measurements
+from support.made_measurements import write_measurements, write_pods
 from support.stored import Stored, at, pod_load, speed
 
 QUICK = ("--seeds", "1", "--method", "matrix factorization", "--method", "optimus", "--method", "no change")
@@ -170,3 +170,15 @@ def test_demand_and_start_up_on_the_store(brain: Command, tmp_path: Path) -> Non
     assert "start-up of jobs" in said.out
     (scores,) = (tmp_path / "report").glob("demand-for-cpu-in-*[!y].csv")
     assert pd.read_csv(scores)["mae"].max() < 0.5  # the same every day
+
+
+@pytest.mark.timeout(180)  # memory limits are learned, twice
+def test_memory_of_public_pods(brain: Command, tmp_path: Path) -> None:
+    data = write_pods(tmp_path / "data")
+    said = brain("backtest", "--data", data, "--protocol", "memory", "--output", tmp_path / "report")
+    assert said.status == 0, said.err
+    assert "memory of pods, an hour ahead" in said.out
+    assert "bitbrains: not in" in said.err
+    summary = pd.read_csv(tmp_path / "report" / "memory-of-pods-an-hour-ahead-summary.csv")
+    assert {"ours", "vpa", "dlrover"} <= set(summary["method"])
+    assert summary["rate"].between(0, 1).all()

@@ -85,3 +85,19 @@ def write_measurements(folder: Path, *sets: str) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             frame.to_csv(path, index=False)
     return folder
+
+
+def write_pods(folder: Path, containers: int = 12, hours: int = 5) -> Path:
+    """Write minutes of memory use as alibaba_genai has them, under ``folder``, and return it."""
+    generator = np.random.default_rng(0)
+    minutes = np.arange(60 * hours)
+    rows = pd.concat(
+        pd.DataFrame(
+            {"container": number, "t": 60 * minutes, "value": 0.3 + 0.02 * generator.standard_normal(len(minutes))}
+        )
+        for number in range(containers)
+    )
+    path = folder / "alibaba_genai" / "pod_memory_util_anon.csv.gz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows.to_csv(path, index=False)
+    return folder

@@ -15,8 +15,6 @@ from convoy.cli.screen import counted, screen
 from convoy.core.api.errors import InvalidSetting, Unusable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
     from sqlalchemy.engine import Engine
 
@@ -56,9 +54,9 @@ def run(
         _make(output)
     with _progress() as progress:
         if data is not None:
-            sets, parts = _public(data, wanted, names)
+            sets, parts = _public(data, wanted, names, progress)
         else:
-            sets, parts = _own(database_url, wanted, names)
+            sets, parts = _own(database_url, wanted, names, progress)
         results = run_all(sets, who, wanted, seeds, all_history=all_history, progress=progress)
     found = summary(results) if len(results) else results
     _print(results, found, sets, parts)
@@ -74,7 +72,7 @@ def _chosen(option: str, given: Sequence[str], there: Sequence[str]) -> list[str
 
 
 def _public(
-    folder: Path, wanted: Sequence[Protocol], names: Sequence[str]
+    folder: Path, wanted: Sequence[Protocol], names: Sequence[str], tell: backtest_series.Tell
 ) -> tuple[list[DataSet], list[backtest_series.Part]]:
     from convoy.brain.features.published.throughput import data_sets, read_published
 
@@ -89,19 +87,19 @@ def _public(
     for name in absent:
         screen(sys.stderr).print(f"{name}: not in {folder}, left out")
     chosen = _chosen("--data-set", names, [*(one.name for one in sets), *others])
-    parts = backtest_series.public(folder, chosen, wanted)
+    parts = backtest_series.public(folder, chosen, wanted, tell)
     return [one for one in sets if one.name in chosen and _of_speed(wanted)], parts
 
 
 def _own(
-    database_url: str | None, wanted: Sequence[Protocol], names: Sequence[str]
+    database_url: str | None, wanted: Sequence[Protocol], names: Sequence[str], tell: backtest_series.Tell
 ) -> tuple[list[DataSet], list[backtest_series.Part]]:
     from convoy.brain.features.past_jobs import NAME, past_jobs
 
     _chosen("--data-set", names, [NAME])
     with _store(database_url) as engine:
         sets = [past_jobs(engine)] if _of_speed(wanted) else []
-        return sets, backtest_series.stored(engine, wanted)
+        return sets, backtest_series.stored(engine, wanted, tell)
 
 
 def _of_speed(wanted: Sequence[Protocol]) -> bool:
@@ -132,15 +130,15 @@ def _store(database_url: str | None) -> Iterator[Engine]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, str], None]]:
-    """Show on a terminal how many jobs are done; nothing where stderr is none."""
+def _progress() -> Iterator[backtest_series.Tell]:
+    """Show on a terminal what is done; nothing where stderr is none."""
     console = Console(stderr=True)
     done: dict[str, int] = {}
     with console.status("reading the data ...") as status:
 
         def tell(data: str, job: str) -> None:
             done[data] = done.get(data, 0) + 1
-            status.update(f"{data}: {job} done, {counted(done[data], 'job')} so far")
+            status.update(f"{data}: {job} done, {done[data]} so far")
 
         yield tell
 

@@ -40,38 +40,72 @@ class Part:
 LEAST_JOBS = 10
 """That succeeded: fewer say nothing of how jobs to come should begin."""
 
-FOLDERS = ("workloads",)
+FOLDERS = ("workloads", "bitbrains", "alibaba_genai")
 """Public data sets of these parts, by their folders."""
+
+Tell = Callable[[str, str], None]
 
 
 def there(folder: Path) -> list[str]:
     """Return those of ``FOLDERS`` that ``folder`` holds."""
-    return [name for name in FOLDERS if any((folder / name).glob("*.*"))]
+    from convoy.brain.features.published.demand import PHILLY
+    from convoy.brain.features.published.memory import BITBRAINS, PODS
+
+    files = dict(zip(FOLDERS, (PHILLY, BITBRAINS, PODS), strict=True))
+    return [name for name, file in files.items() if (folder / name / file).is_file()]
 
 
-def public(folder: Path, chosen: Sequence[str], wanted: Sequence[Protocol]) -> list[Part]:
+def public(folder: Path, chosen: Sequence[str], wanted: Sequence[Protocol], tell: Tell) -> list[Part]:
     """Return the parts that are wanted of the public data sets that were chosen.
 
+    Args:
+        folder: with a folder for each data set.
+        chosen: names of data sets.
+        wanted: protocols.
+        tell: is told what is done.
+
     Raises:
-        InvalidInput: one can't be used.
+        InvalidInput: a data set can't be used.
     """
-    makers: Mapping[str, Callable[[Path], Part]] = {"demand": _public_demand}
-    where = {"demand": "workloads"}
-    parts = [str(one) for one in wanted if str(one) in makers]
-    return [makers[part](folder / where[part]) for part in parts if where[part] in chosen]
+    makers: Mapping[tuple[str, str], Callable[[Path], Part]] = {
+        ("demand", "workloads"): _philly,
+        ("memory", "bitbrains"): _bitbrains,
+        ("memory", "alibaba_genai"): _pods,
+    }
+    protocols = [str(one) for one in wanted]
+    parts = []
+    for (protocol, name), make in makers.items():
+        if protocol in protocols and name in chosen:
+            parts.append(make(folder / name))
+            tell(name, protocol)
+    return parts
 
 
-def stored(engine: Engine, wanted: Sequence[Protocol]) -> list[Part]:
+def stored(engine: Engine, wanted: Sequence[Protocol], tell: Tell) -> list[Part]:
     """Return the parts that are wanted of the store; what it knows too little of is named and left out.
+
+    Args:
+        engine: of the store.
+        wanted: protocols.
+        tell: is told what is done.
 
     Raises:
         Unavailable: the database can't be reached now.
     """
-    makers: Mapping[str, Callable[[Engine], list[Part]]] = {"demand": _stored_demand, "startup": _stored_startup}
-    return [part for one in wanted if str(one) in makers for part in makers[str(one)](engine)]
+    makers: Mapping[str, Callable[[Engine], list[Part]]] = {
+        "demand": _stored_demand,
+        "memory": _stored_memory,
+        "startup": _stored_startup,
+    }
+    parts = []
+    for one in wanted:
+        if str(one) in makers:
+            parts += makers[str(one)](engine)
+            tell("store", str(one))
+    return parts
 
 
-def _public_demand(folder: Path) -> Part:
+def _philly(folder: Path) -> Part:
     from convoy.brain.features.published.demand import philly_demand
 
     return _demand("demand of philly", philly_demand(folder))
@@ -86,6 +120,36 @@ def _stored_demand(engine: Engine) -> list[Part]:
     if not kept:
         screen(sys.stderr).print("demand: no cluster was measured for five weeks, left out")
     return kept
+
+
+def _bitbrains(folder: Path) -> Part:
+    from convoy.brain.features.published.memory import bitbrains_usage
+
+    return _memory("memory of bitbrains, a day ahead", bitbrains_usage(folder), "1d")
+
+
+def _pods(folder: Path) -> Part:
+    from convoy.brain.features.published.memory import pods_usage
+
+    return _memory("memory of pods, an hour ahead", pods_usage(folder), "1h")
+
+
+def _stored_memory(engine: Engine) -> list[Part]:
+    from convoy.brain.features.frames import memory_usage
+
+    usage = memory_usage(engine)
+    part = _memory("memory of the store, a day ahead", usage, "1d") if len(usage) else None
+    if part is None or not len(part.scores):
+        screen(sys.stderr).print("memory: no container was measured for two days, left out")
+        return []
+    return [part]
+
+
+def _memory(name: str, usage: pd.DataFrame, horizon: str) -> Part:
+    from convoy.brain.models.backtest.memory import memory_backtest, memory_summary
+
+    scores = memory_backtest(usage, horizon)
+    return Part(name, scores, memory_summary(scores))
 
 
 def _stored_startup(engine: Engine) -> list[Part]:
