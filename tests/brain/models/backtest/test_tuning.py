@@ -24,7 +24,7 @@ from convoy.brain.models.backtest.tuning import (
     smallest,
     tuning_backtest,
 )
-from convoy.brain.models.baselines import GaussianProcess, MatrixFactorization, NearestNeighbour
+from convoy.brain.models.baselines import GaussianProcess, MatrixFactorization, NearestNeighbour, Pollux
 from support.made_measurements import write_measurements
 
 NOTHING = pd.DataFrame({"workers": []})
@@ -105,7 +105,7 @@ def test_greedy_goes_where_it_pays() -> None:
 
     class Knows:
         def predict(self, observed: pd.DataFrame, query: pd.DataFrame) -> pd.DataFrame:
-            return pd.DataFrame({"mean": rows["throughput"].to_numpy()})
+            return pd.DataFrame({"mean": rows["throughput"].to_numpy(), "reason": "Known"})
 
     assert ask(greedy(), Knows(), rows, [0]) == (1, "Fastest")
     assert ask(greedy(), Knows(), rows, [1]) == (None, "NotPaidBack")
@@ -169,5 +169,7 @@ def test_all_tuners_on_made_measurements(tmp_path: Path) -> None:
     assert by_method.loc["no change", "moves"] == 0
     assert by_method.loc["no change", "regret"] == pytest.approx(by_method.loc["no change", "running_loss"])
     assert by_method.loc["greedy", "regret"] < 15 < by_method.loc["no change", "regret"]
-    silent = tuning_backtest(sets["cmdare_ps"], {"rules": tuners["rules"]}, seeds=1)
+    without_form = {"rules": tuners["rules"], "pollux": Tuner(Pollux, greedy(probes=3))}
+    silent = tuning_backtest(sets["cmdare_ps"], without_form, seeds=1)
     assert (silent["undefined"] == 1).all()
+    assert (silent["moves"] == 0).all()

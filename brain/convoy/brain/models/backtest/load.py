@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from convoy.brain.models.backtest.data import DataSet, question
-from convoy.brain.models.backtest.running import BacktestFailed, Job, prepared
+from convoy.brain.models.backtest.running import BacktestFailed, Job, fitted, prepared
 from convoy.brain.models.backtest.scores import LEVEL, percentage_errors
 from convoy.brain.models.backtest.splits import Case, Protocol, cases
 
@@ -49,8 +49,7 @@ def load_backtest(
         return pd.DataFrame()
     results: list[dict[str, Any]] = []
     for fold, jobs in prepared(data, others):
-        history = fold.history.drop(columns="group", errors="ignore").reset_index(drop=True)
-        models = {name: make().fit(history) for name, make in methods.items()}
+        models = {name: fitted(name, make, fold.history, data.name) for name, make in methods.items()}
         for job in jobs:
             for case in cases(Protocol.INTERPOLATE, job.name, job.rows, SIZES, min(seeds, data.most_seeds)):
                 for name, model in models.items():

@@ -94,10 +94,13 @@ def greedy(probes: int = 0) -> Policy:
 
     @_policy
     def choose(asked: Round) -> Choice:
+        answer = asked.model.predict(asked.observed, asked.candidates)
+        if (answer["reason"] == "StrategyNotModelled").all():  # no trial will teach it
+            return None, "NothingKnown"
         if len(asked.places) < min(probes, len(asked.candidates)):
             untried = np.setdiff1d(np.arange(len(asked.candidates)), asked.places)
             return int(np.random.default_rng(asked.seed).choice(untried)), "Probe"
-        speed = asked.model.predict(asked.observed, asked.candidates)["mean"].to_numpy(dtype=np.float64, copy=True)
+        speed = answer["mean"].to_numpy(dtype=np.float64, copy=True)
         speed[asked.places] = asked.speed
         if not np.isfinite(speed).all():
             return None, "NothingKnown"
