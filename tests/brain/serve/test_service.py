@@ -116,6 +116,7 @@ def test_a_job_is_reported_sized_and_its_plan_remembered(engine, master, home):
     assert (row.workers_before, row.workers, row.free_cpu) == (1, answer.target.workers, 4.0)
     assert row.evidence["observed"][0]["throughput"] == pytest.approx(1000.0, rel=0.02)
     assert row.evidence["history_rows"] == 16
+    assert row.evidence["model"] == {"from": "store", "why": "NoChampion"}
     verdicts = {option["workers"]: option["verdict"] for option in row.options}
     assert verdicts[answer.target.workers].startswith("chosen")
 

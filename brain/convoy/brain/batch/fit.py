@@ -59,11 +59,11 @@ def fit(
 
     Raises:
         InvalidInput: no such model, or none that is made of the store.
-        NotFound: the store holds nothing to fit it to.
+        NotFound: the store holds nothing to fit it to, or this version has no such model that can be kept.
         Unusable: the folder can't be written.
         Unavailable: the database can't be reached.
     """
-    recipe, kind = recipe_of(name), kind_of(name)
+    recipe, kind = recipe_of(name), kind_of(name).model()
     now = datetime.fromtimestamp(clock.now(), UTC)
     progress("reading the store")
     frame = recipe.read(engine, now)
@@ -73,11 +73,11 @@ def fit(
         )
     progress(f"fitting {len(frame):,} rows")
     begun = clock.monotonic()
-    model: Any = cast(Any, kind.model())().fit(frame)
+    model: Any = cast(Any, kind)().fit(frame)
     seconds = clock.monotonic() - begun
     progress("testing it beside its rivals")
     schema = schema_of(recipe.layout)
-    champion: Champion = registry.load(name, kind.model().restored, schema_hash=schema.hash)
+    champion: Champion = registry.load(name, kind.restored, schema_hash=schema.hash)
     facts = _facts(name, frame, recipe, now, seconds, contest=recipe.contest(frame, model, champion))
     version = registry.register(ModelFile(facts, model.state()))
     decision = None

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from convoy.brain.features.observations import OBSERVATIONS
 from convoy.brain.features.schema import schema_of
 from convoy.brain.models.registry.kinds import kind_of
+from convoy.brain.models.state import State
 from convoy.brain.store.model_files import Loaded, Registry
 from convoy.brain.store.tables import HistoryObservation
 
@@ -72,8 +73,7 @@ class Champions:
         Raises:
             Unavailable: the database can't be reached now.
         """
-        restore: Any = kind_of(MODEL).model().restored
-        found: Loaded[Any] | None = self._registry.load(MODEL, restore, schema_hash=self._schema_hash)
+        found = self._registry.load(MODEL, _restored, schema_hash=self._schema_hash)
         if found is None or self._stale(found.facts.created_at, now, last_import):
             return None
         return found
@@ -82,3 +82,7 @@ class Champions:
         if last_import is not None and last_import > created_at:
             return "HistoryImported"
         return "ChampionStale" if now - created_at > self._fresh else ""
+
+
+def _restored(state: State) -> Any:
+    return kind_of(MODEL).model().restored(state)

@@ -7,11 +7,12 @@ seconds.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from dataclasses import dataclass
 from typing import Protocol, Self, cast
 
 from convoy.brain.models.state import State
-from convoy.core.api.errors import InvalidInput
+from convoy.core.api.errors import InvalidInput, NotFound
 
 
 class Restorable(Protocol):
@@ -53,8 +54,20 @@ class Kind:
     unit: str = "job"
 
     def model(self) -> type[Restorable]:
-        """Return its class, imported now."""
-        return cast(type[Restorable], getattr(importlib.import_module(self.module), self.attribute))
+        """Return its class, imported now.
+
+        Raises:
+            NotFound: this version of Convoy has none that can be kept in a file.
+        """
+        found = None
+        if importlib.util.find_spec(self.module) is not None:
+            found = getattr(importlib.import_module(self.module), self.attribute, None)
+        if not (hasattr(found, "state") and hasattr(found, "restored")):
+            raise NotFound(
+                f"model {self.name!r}: this version of Convoy has none that can be kept in a file; upgrade it",
+                reason="ModelNotKept",
+            )
+        return cast(type[Restorable], found)
 
 
 KINDS: dict[str, Kind] = {

@@ -150,7 +150,7 @@ class Registry:
             try:
                 file = self.read(version, schema_hash)
                 model = _restored(version, file, restore)
-            except (StateError, Unusable) as error:
+            except ConvoyError as error:
                 refused.append(f"{version.shown} [{error.reason}]: {error}")
                 log.warning(
                     "model file refused", model=name, version=version.number, reason=error.reason, why=str(error)
