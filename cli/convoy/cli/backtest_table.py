@@ -76,13 +76,14 @@ def _cell(scores: pd.DataFrame, score: str) -> str:
 def comparison(rows: pd.DataFrame, score: str) -> Table:
     """Return our score over the published method's that was named for each data set."""
     table = Table(title=f"convoy over the best published method, {score}", title_justify="left", box=None)
-    for title in ("data", "protocol", "k", "method", "convoy", "published", "ratio"):
+    for title in ("data", "protocol", "k", "method", "convoy", "published", "points", "ratio"):
         table.add_column(title, no_wrap=True)
     for row in rows.to_dict("records"):
         ratio = f"{row['ratio']:.2f}"
         if not math.isnan(row["lower"]):
             ratio += f" [{row['lower']:.2f}, {row['upper']:.2f}]"
-        shown = (f"{row['ours']:.1f}", f"{row['theirs']:.1f}", ratio)
+        points = f"{row['ours'] - row['theirs']:+.1f}"
+        shown = (f"{row['ours']:.1f}", f"{row['theirs']:.1f}", points, ratio)
         table.add_row(str(row["data"]), str(row["protocol"]), str(row["k"]), str(row["method"]), *shown)
     return table
 
