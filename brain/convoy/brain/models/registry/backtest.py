@@ -32,7 +32,7 @@ class JobScore:
     Attributes:
         job: whose rows were predicted.
         rows: that were predicted.
-        error: median relative error over them, 0 or more.
+        error: relative, over them, 0 or more; how it is averaged the protocol knows.
         covered: of them within the interval; None: the model gives none.
         width: mean logarithm of upper / lower; None: it gives no interval.
     """

@@ -72,9 +72,7 @@ def _quality(facts: Facts, unit: str) -> list[str]:
         return ["There was no back-test: how good it is isn't known."]
     own = contest.candidate
     tests = [test for test in (own, contest.baseline, contest.champion) if test is not None]
-    head = (
-        f"| model | median relative error | by this model's | rows within {own.level:.0%} intervals | upper / lower |"
-    )
+    head = f"| model | error | by this model's | rows within {own.level:.0%} intervals | upper / lower |"
     lines = [head, "| --- | --- | --- | --- | --- |", *(_result(test, own) for test in tests)]
     told = (
         f"Back-test: {own.protocol}. {own.rows:,} rows of {len(own.scores):,} {unit}s, the same for all. Errors are "
