@@ -128,6 +128,26 @@ class BrainSettings(Settings):
         description="How much of a gap in the load, after an outage or a stop, is filled when collecting goes on.",
     )
 
+    models_dir: Path | None = Field(
+        default=None,
+        description="Folder of fitted models' files. Default: models in the state directory. Brains that share a "
+        "store and are to use its models need the same files.",
+    )
+    models_keep: int = Field(
+        default=5,
+        ge=1,
+        le=1000,
+        description="Files of the newest versions that are kept of each model, beside the champion's and its "
+        "predecessor's.",
+    )
+    models_fresh_days: float = Field(
+        default=7.0,
+        ge=0.0,
+        allow_inf_nan=False,
+        description="Days after which a champion is stale: a Brain learns from the store instead, and one that is no "
+        "worse takes its place. 0: no champion is used.",
+    )
+
     maintain_every_seconds: float = Field(
         default=3600.0,
         ge=0.0,
@@ -184,6 +204,10 @@ class BrainSettings(Settings):
             jobs=self.keep_jobs_days or None,
             imported=self.keep_imported_days or None,
         )
+
+    def models_folder(self) -> Path:
+        """Return the folder of model files: the given one, else ``models`` in the state directory."""
+        return self.state_dir / "models" if self.models_dir is None else self.models_dir
 
     def database(self) -> str:
         """Return the store's URL: the given one, else SQLite in the state directory.

@@ -8,11 +8,15 @@ from typing import Annotated
 
 import typer
 
+from convoy.cli import backtest_command, models
 from convoy.cli.options import DatabaseUrl, StateDir, enter
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="The Brain: serve it, ask it, bring its database up to date."
 )
+app.command("backtest")(backtest_command.backtest)
+app.command("fit")(models.fit)
+app.add_typer(models.app, name="models")
 
 
 class Origin(StrEnum):

@@ -18,6 +18,7 @@ CALLS = {
     "cluster_hours": lambda engine: frames.cluster_hours(engine),
     "memory_usage": lambda engine: frames.memory_usage(engine),
     "plan_outcomes": lambda engine: frames.plan_outcomes(engine),
+    "startup_jobs": lambda engine: frames.startup_jobs(engine),
 }
 FUNCTIONS = [(name, layout) for layout in frames.LAYOUTS for name in layout.name.split(", ")]
 
@@ -40,7 +41,7 @@ def test_a_store_without_measurements_gives_empty_frames_with_the_documented_col
 def test_every_number_of_a_layout_names_its_unit_or_counts_something():
     units = ("(s)", "(cores)", "(bytes)", "(samples/s)", "accelerators)", "(cores, bytes)")
     without = {"accelerators_per_worker", "cluster_cpu", "batch_size", "accumulation_steps", "grad_sqr", "grad_var"}
-    without |= {"error", "machines", "measured"}
+    without |= {"error", "machines", "measured", "learning_rate"}
     for layout in frames.LAYOUTS:
         for column in layout.columns:
             if column.kind == "number" and column.name not in without:

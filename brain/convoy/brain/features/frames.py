@@ -8,6 +8,7 @@ from convoy.brain.features.memory import MEMORY_USAGE, memory_usage
 from convoy.brain.features.observations import OBSERVATIONS, history, is_over, observed
 from convoy.brain.features.outcomes import PLAN_OUTCOMES, plan_outcomes
 from convoy.brain.features.pod_load import POD_LOAD, pod_load
+from convoy.brain.features.startup import STARTUP_JOBS, startup_jobs
 from convoy.brain.features.utilization import CLUSTER_HOURS, MACHINE_HOURS, cluster_hours, machine_hours
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "observed",
     "plan_outcomes",
     "pod_load",
+    "startup_jobs",
 ]
 
 LAYOUTS: tuple[Layout, ...] = (
@@ -31,5 +33,6 @@ LAYOUTS: tuple[Layout, ...] = (
     CLUSTER_HOURS,
     MEMORY_USAGE,
     PLAN_OUTCOMES,
+    STARTUP_JOBS,
 )
 """What each function returns."""

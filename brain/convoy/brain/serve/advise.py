@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pandas as pd
 from sqlalchemy.engine import Engine
@@ -13,9 +14,11 @@ from sqlalchemy.engine import Engine
 from convoy.brain.features import frames
 from convoy.brain.plan import Decision, JobRecommendation, Prices, plan_job
 from convoy.brain.serve import translate
+from convoy.brain.serve.champions import Champions
 from convoy.brain.serve.knowledge import Knowledge
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store import queries
+from convoy.brain.store.model_files import Registry
 from convoy.core.api.errors import ConvoyError, InvalidInput
 from convoy.core.api.v1 import brain_pb2
 from convoy.core.process import logs
@@ -34,6 +37,8 @@ class Advice:
     answer: JobRecommendation
     observed: pd.DataFrame
     history_rows: int
+    model: dict[str, Any]
+    """Where the model came from: ``Learned.origin``."""
 
 
 class Adviser:
@@ -48,7 +53,9 @@ class Adviser:
         self._prices = Prices(
             per_core=settings.price_cpu_hour, per_gib=settings.price_gib_hour, currency=settings.currency
         )
-        self.knowledge = Knowledge(engine, clock, exclude_job=exclude_job)
+        registry = Registry(engine, settings.models_folder(), keep=settings.models_keep)
+        champions = Champions(registry, timedelta(days=settings.models_fresh_days))
+        self.knowledge = Knowledge(engine, clock, exclude_job=exclude_job, champions=champions)
 
     def advise(self, asked: brain_pb2.OptimizeRequest) -> Advice:
         """Answer a question about one job; nothing is stored.
@@ -79,8 +86,8 @@ class Adviser:
             log.error("a model failed", job=uid, exc_info=error)
             message = f"the model failed ({type(error).__name__}: {error}); the job keeps its size"
             failed = JobRecommendation(Decision.UNDEFINED, FAILED, message, asked.current.workers)
-            return Advice(failed, observed, 0)
-        return Advice(answer, observed, learned.rows)
+            return Advice(failed, observed, 0, {})
+        return Advice(answer, observed, learned.rows, learned.origin)
 
 
 def _refuse_nonsense(asked: brain_pb2.OptimizeRequest) -> None:

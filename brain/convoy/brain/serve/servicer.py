@@ -62,6 +62,7 @@ class BrainServicer(brain_pb2_grpc.BrainServicer):
             advice.answer,
             advice.observed,
             history_rows=advice.history_rows,
+            model=advice.model,
             now=now,
             seconds=self._clock.monotonic() - begun,
         )

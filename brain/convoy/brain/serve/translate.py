@@ -117,6 +117,7 @@ def to_row(
     observed: pd.DataFrame,
     *,
     history_rows: int,
+    model: dict[str, Any],
     now: datetime,
     seconds: float,
 ) -> dict[str, Any]:
@@ -151,6 +152,7 @@ def to_row(
         "evidence": {
             "observed": [_plain(row) for row in observed[list(_EVIDENCE)].tail(_MAX_EVIDENCE).to_dict("records")],
             "history_rows": history_rows,
+            "model": model,
         },
         "seconds": seconds,
     }

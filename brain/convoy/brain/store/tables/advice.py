@@ -102,8 +102,8 @@ class ModelVersion(Base):
     id: Mapped[int] = mapped_column(ID, primary_key=True, autoincrement=True)
     name: Mapped[str] = mapped_column(name_type(64), doc="throughput | load | memory | startup | demand")
     version: Mapped[int] = mapped_column(sa.Integer())
-    digest: Mapped[str] = mapped_column(sa.CHAR(64), doc="SHA-256 of what it was fitted to, or of its file")
-    stage: Mapped[str] = mapped_column(name_type(16), doc="candidate | champion | retired")
+    digest: Mapped[str] = mapped_column(sa.CHAR(64), doc="SHA-256 of its file")
+    stage: Mapped[str] = mapped_column(name_type(16), doc="candidate | champion | retired | refused")
     code_version: Mapped[str] = mapped_column(name_type(64), doc="of Convoy, that fitted it")
     schema_hash: Mapped[str] = mapped_column(sa.CHAR(64), doc="SHA-256 of the names and types of its columns")
     created_at: Mapped[datetime] = mapped_column(UtcDateTime())
@@ -112,8 +112,10 @@ class ModelVersion(Base):
     rows: Mapped[int] = mapped_column(sa.BigInteger(), doc="it was fitted to")
     jobs: Mapped[int] = mapped_column(sa.BigInteger(), doc="they came from")
     seconds: Mapped[float] = mapped_column(sa.Double(), doc="that the fit took")
-    file: Mapped[str] = mapped_column(name_type(1024), doc="its path or URL; empty: it lives in the process alone")
-    metrics: Mapped[dict[str, Any]] = mapped_column(sa.JSON(), doc="of its back-test; empty: there was none")
+    file: Mapped[str] = mapped_column(name_type(1024), doc="its name in the models folder; empty: it was removed")
+    metrics: Mapped[dict[str, Any]] = mapped_column(
+        sa.JSON(), doc="of its back-test, the last decision about it, when it was promoted"
+    )
 
 
 class OptimizationRun(Base):

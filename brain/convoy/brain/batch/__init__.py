@@ -1,0 +1,1 @@
+"""What is done now and then for all jobs together: fitting models, testing and promoting them."""

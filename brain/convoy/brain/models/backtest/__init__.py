@@ -1,0 +1,1 @@
+"""How right the models are: protocols, scores and their uncertainty, on frames. Pure; ``docs/backtest.md`` explains."""

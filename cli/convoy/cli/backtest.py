@@ -1,0 +1,160 @@
+"""``convoy brain backtest``: how right the models are, on public data or on the project's own store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from convoy.cli import database, local
+from convoy.cli.screen import counted, screen
+from convoy.core.api.errors import InvalidSetting, Unusable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+    from convoy.brain.models.backtest.data import DataSet
+
+
+def run(
+    data: Path | None,
+    *,
+    protocols: Sequence[str],
+    names: Sequence[str],
+    methods: Sequence[str],
+    seeds: int,
+    all_history: bool,
+    output: Path | None,
+    database_url: str | None,
+) -> None:
+    """Run the back-test, print its tables, write its figures and results.
+
+    Raises:
+        InvalidSetting: a data set, protocol or method of another name than there are; a folder that isn't there.
+        InvalidInput: a data set can't be used.
+        NotFound: the store has too few jobs.
+        Unusable: the database, or the output, can't be used.
+        BacktestFailed: a method failed on a case.
+    """
+    from convoy.brain.models.backtest.bootstrap import summary
+    from convoy.brain.models.backtest.splits import Protocol
+    from convoy.brain.models.backtest.suite import contestants
+    from convoy.brain.models.backtest.suite import run as run_all
+    from convoy.cli.backtest_table import tables
+
+    wanted = _chosen("--protocol", protocols, [str(one) for one in Protocol])
+    who = contestants()
+    who = who.only(_chosen("--method", methods, who.names))
+    if output is not None:
+        _make(output)
+    sets = _public(data, names) if data is not None else _own(database_url, names)
+    with _progress() as progress:
+        results = run_all(
+            sets, who, [Protocol(one) for one in wanted], seeds, all_history=all_history, progress=progress
+        )
+    if not len(results):
+        screen().print("no case: none of the jobs has enough configurations for these protocols")
+        return
+    found = summary(results)
+    for table in tables(found):
+        screen(wide=True).print(table)
+    _print_comparison(results, sets)
+    if output is not None:
+        _write(output, results, found)
+
+
+def _chosen(option: str, given: Sequence[str], there: Sequence[str]) -> list[str]:
+    unknown = [name for name in given if name not in there]
+    if unknown:
+        raise InvalidSetting(f"{option} {unknown[0]}: expected one of {', '.join(there)}")
+    return list(given) or list(there)
+
+
+def _public(folder: Path, names: Sequence[str]) -> list[DataSet]:
+    from convoy.brain.features.published.throughput import data_sets, read_published
+
+    if not folder.is_dir():
+        raise InvalidSetting(f"--data {folder}: no such folder; expected one with a folder for each data set")
+    published = read_published(folder)
+    for name in published.absent:
+        screen(sys.stderr).print(f"{name}: not in {folder}, left out")
+    sets = data_sets(published)
+    if not sets:
+        raise InvalidSetting(f"--data {folder}: holds none of {', '.join(published.absent)}")
+    chosen = _chosen("--data-set", names, [one.name for one in sets])
+    return [one for one in sets if one.name in chosen]
+
+
+def _own(database_url: str | None, names: Sequence[str]) -> list[DataSet]:
+    from convoy.brain.features.past_jobs import NAME, past_jobs
+    from convoy.brain.settings import BrainSettings
+    from convoy.brain.store.engine import check, open_engine
+    from convoy.brain.store.migrate import require_schema
+
+    _chosen("--data-set", names, [NAME])
+    cluster = local.existing_cluster()
+    url = database_url
+    if cluster is not None:
+        with closing(cluster):
+            url = url or database.for_readers(cluster)
+    address = BrainSettings.load(database_url=url).database()
+    check(address, must_exist=True)
+    engine = open_engine(address, must_exist=True)
+    try:
+        require_schema(engine)
+        return [past_jobs(engine)]
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, str], None]]:
+    """Show on a terminal how many jobs are done; nothing where stderr is none."""
+    console = Console(stderr=True)
+    done: dict[str, int] = {}
+    with console.status("reading the history ...") as status:
+
+        def tell(data: str, job: str) -> None:
+            done[data] = done.get(data, 0) + 1
+            status.update(f"{data}: {job} done, {counted(done[data], 'job')} so far")
+
+        yield tell
+
+
+def _print_comparison(results: pd.DataFrame, sets: Sequence[DataSet]) -> None:
+    from convoy.brain.models.backtest.bootstrap import compared_with_published
+    from convoy.brain.models.backtest.suite import OURS
+    from convoy.cli.backtest_table import comparison
+
+    named = {one.name: one.published for one in sets if one.published is not None}
+    for score in ("mdape", "regret"):
+        rows = compared_with_published(results, OURS, named, score)
+        if len(rows):
+            screen(wide=True).print(comparison(rows, score))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unusable(f"--output {folder}: can't be made: {error}; name a folder that can be written") from error
+
+
+def _write(folder: Path, results: pd.DataFrame, found: pd.DataFrame) -> None:
+    from convoy.brain.report.backtest import figures
+
+    try:
+        results.to_csv(folder / "cases.csv", index=False)
+        found.to_csv(folder / "summary.csv", index=False)
+        drawn = figures(found)
+        for name, svg in drawn.items():
+            (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise Unusable(f"--output {folder}: can't be written: {error}; name a folder that can be") from error
+    screen().print(f"{folder}: cases.csv, summary.csv and {counted(len(drawn), 'figure')} written")
