@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from convoy.brain.models.throughput.frame import Observations
-from convoy.brain.models.throughput.misfit import SCALES, Errors, Field, Misfit, Seen
+from convoy.brain.models.throughput.misfit import PLACE, SCALES, Errors, Field, Misfit, Seen
 from convoy.brain.models.throughput.physics import Array
 from convoy.brain.models.throughput.posterior import Mode, Scope
 
@@ -86,6 +86,19 @@ def _rows(jobs: Sequence[Fitted], scope: Scope) -> _Rows:
     return _Rows(*joined, block_diag(*blocks))
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """The covariance (N, N) of all rows, and what its derivatives are made of."""
+
+    total: Array
+    far: Array
+    near: Array
+    own: Array
+    kin: Array
+    place: Array
+    apart: Array
+
+
 class _Likelihood:
     """The log likelihood of all rows as a function of the errors' sizes, and its gradient."""
 
@@ -107,13 +120,15 @@ class _Likelihood:
 
     def covariance(self, errors: Errors) -> Array:
         """Return the covariance (N, N) of all rows."""
-        return self._parts(errors)[0]
+        return self._parts(errors).total
 
-    def _parts(self, errors: Errors) -> tuple[Array, Array, Array, Array, Array]:
+    def _parts(self, errors: Errors) -> _Parts:
         rows = self.rows
         far = np.sqrt(3.0 * np.tensordot(errors.lengths**-2.0, np.asarray(self.apart), axes=1))
         near = np.sqrt(3.0 * np.tensordot(errors.shared_lengths**-2.0, np.asarray(self.apart), axes=1))
         decay, near_decay = np.exp(-far), np.exp(-near)
+        apart = np.sqrt(3.0 * np.sum(self.apart[PLACE], axis=0)) / errors.place_length
+        place = errors.place**2 * self.own * np.exp(-apart)
         own = errors.own**2 * self.own
         for reading, channel in zip(self.readings, self.channels, strict=True):
             own = own + errors.channel[channel] ** 2 * reading
@@ -121,14 +136,15 @@ class _Likelihood:
         noise = rows.noise + np.where(self.speed, errors.session**2 / rows.sessions, 0.0)
         for mask, channel in zip(self.masks, self.channels, strict=True):
             noise = noise + np.where(mask, errors.channel_noise[channel] ** 2, 0.0)
-        total = own * (1 + far) * decay + kin * (1 + near) * near_decay + rows.coefficients
+        total = own * (1 + far) * decay + place * (1 + apart) + kin * (1 + near) * near_decay + rows.coefficients
         total[np.diag_indices_from(total)] += noise
-        return total, far, near, own * decay, kin * near_decay
+        return _Parts(total, far, near, own * decay, kin * near_decay, place, apart)
 
     def __call__(self, errors: Errors) -> tuple[float, Array]:
         """Return the log likelihood and its gradient by the logarithms of ``_pack`` (``alike`` by its logit)."""
         rows = self.rows
-        total, far, near, own, kin = self._parts(errors)
+        parts = self._parts(errors)
+        total, far, near, own, kin = parts.total, parts.far, parts.near, parts.own, parts.kin
         try:
             root = cho_factor(total, lower=True)
         except LinAlgError:
@@ -141,6 +157,8 @@ class _Likelihood:
         mixed = errors.shared**2 * (self.both - self.kin) * errors.alike * (1 - errors.alike)
         gradient = [
             2 * float(np.sum(outer * np.where(self.own > 0, smooth, 0.0))),
+            2 * float(np.sum(outer * parts.place * (1 + parts.apart))),
+            float(np.sum(outer * parts.place * parts.apart**2)),
             2 * float(np.sum(outer * rough)),
             float(np.sum(outer * mixed * (1 + near) * np.exp(-near))),
             2 * float(diagonal @ np.where(self.speed, errors.session**2 / rows.sessions, 0.0)),
@@ -155,7 +173,7 @@ class _Likelihood:
 
 
 def _pack(errors: Errors, channels: list[int]) -> Array:
-    values = [errors.own, errors.shared, errors.alike / (1 - errors.alike), errors.session]
+    values = [errors.own, errors.place, errors.place_length, errors.shared, errors.alike / (1 - errors.alike), errors.session]
     values += [*errors.length, *errors.shared_length]
     for which in channels:
         values += [errors.channel[which], errors.channel_noise[which]]
@@ -163,13 +181,15 @@ def _pack(errors: Errors, channels: list[int]) -> Array:
 
 
 def _unpack(errors: Errors, logs: Array, channels: list[int]) -> Errors:
-    own, shared, odds, session, *lengths = np.exp(logs[:12])
+    own, place, place_length, shared, odds, session, *lengths = np.exp(logs[:14])
     channel, noise = list(errors.channel), list(errors.channel_noise)
     for index, which in enumerate(channels):
-        channel[which], noise[which] = np.exp(logs[12 + 2 * index : 14 + 2 * index])
+        channel[which], noise[which] = np.exp(logs[14 + 2 * index : 16 + 2 * index])
     return replace(
         errors,
         own=own,
+        place=place,
+        place_length=place_length,
         shared=shared,
         alike=odds / (1 + odds),
         session=session,

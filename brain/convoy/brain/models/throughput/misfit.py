@@ -23,6 +23,10 @@ SCALES = (0.5, 1.0, 2.0, 4.0)
 """How many times as far off as usual the physics may be for a job: some jobs' networks defy any formula."""
 
 
+PLACE = slice(1, 3)
+"""Of the features, where a job's parts lie: nodes and servers."""
+
+
 def matern(left: Array, right: Array, length: Array) -> Array:
     """Return the correlation (n, m) between features (n, d) and (m, d); Matern 3/2."""
     distance = scaled_distance(left, right, length)
@@ -41,9 +45,13 @@ class Errors:
     """How large the errors are and how far they reach; standard deviations of logarithms."""
 
     own: float = 0.10
+    place: float = 0.04
+    """A part of a job's own errors that depends on nodes and servers alone: how its tensors fall on them."""
     shared: float = 0.05
     length: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.5)
     """Distance in log workers, nodes, servers and batch over which a job's own errors are alike."""
+    place_length: float = 0.25
+    """Distance in log nodes and servers over which ``place`` is alike."""
     alike: float = 0.5
     """Correlation of what jobs share between groups: jobs of one group have the same hardware."""
     shared_length: tuple[float, float, float, float] = (0.7, 0.7, 0.7, 1.0)
@@ -100,11 +108,13 @@ class Misfit:
         """
         e = self.errors
         shared = e.shared**2 * matern(left, right, e.shared_lengths)
-        return np.asarray(shared - known_left @ known_right.T), e.own**2 * matern(left, right, e.lengths)
+        own = e.own**2 * matern(left, right, e.lengths)
+        own += e.place**2 * matern(left[:, PLACE], right[:, PLACE], np.full(2, e.place_length))
+        return np.asarray(shared - known_left @ known_right.T), own
 
     def variance(self, scale: float) -> float:
         """Return the variance of the error of log speed before history or job showed any."""
-        return (scale * self.errors.own) ** 2 + self.errors.shared**2
+        return scale**2 * (self.errors.own**2 + self.errors.place**2) + self.errors.shared**2
 
 
 def channel_covariance(errors: Errors, channel: Array, features: Array) -> Array:

@@ -9,7 +9,7 @@ With w processes of A accelerators each on n nodes, m samples a process and micr
     exchange     = 0                                           all-reduce, one accelerator
                    local + local_step * (w A - 2)                on one node
                    net * (w / n)^sharing + net_step * (w A - 2)  on several
-                   push * stretch(server_need / c_p) * w / p + connect * w + shard * p     parameter servers
+                   (push * w + apply) * stretch(server_need / c_p) / p + connect * w + shard * p     servers
     step         = (a - 1) compute + (compute^g + exchange^g)^(1/g)      g = 1 + exp(overlap): 1 is no overlap
     speed        = w m a / step                                samples/s
 
@@ -44,6 +44,7 @@ NAMES = (
     "sharing",
     "overlap",
     "push",
+    "apply",
     "connect",
     "shard",
     "need",
@@ -69,6 +70,7 @@ SIZE = len(NAMES)
     SHARING,
     OVERLAP,
     PUSH,
+    APPLY,
     CONNECT,
     SHARD,
     NEED,
@@ -82,7 +84,7 @@ SIZE = len(NAMES)
 LEVEL: Array = np.zeros(SIZE)
 """The direction in which ``theta`` moves when the same job runs slower by a constant factor: speed falls by as much,
 and what its nodes show relative to the time of a step stays as it is."""
-LEVEL[[OVERHEAD, SAMPLE, LOCAL, LOCAL_STEP, NET, NET_STEP, PUSH, CONNECT, SHARD]] = 1.0
+LEVEL[[OVERHEAD, SAMPLE, LOCAL, LOCAL_STEP, NET, NET_STEP, PUSH, APPLY, CONNECT, SHARD]] = 1.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Form:
 
 _ALWAYS = (OVERHEAD, SAMPLE, CROWD, OVERLAP, NEED, WORKER_BUSY, COMPUTE_SHARE)
 ALL_REDUCE = Form((*_ALWAYS, LOCAL, LOCAL_STEP, NET, NET_STEP, SHARING))
-SERVED = Form((*_ALWAYS, PUSH, CONNECT, SHARD, SERVER_NEED, SERVER_BUSY))
+SERVED = Form((*_ALWAYS, PUSH, APPLY, CONNECT, SHARD, SERVER_NEED, SERVER_BUSY))
 
 
 def with_unknown_batch(form: Form) -> Form:
@@ -269,7 +271,7 @@ def _exchange(theta: Array, configurations: Configurations) -> Array:
 def server_seconds(theta: Array, configurations: Configurations) -> Array:
     """Return seconds of one step in which one server is at work, (draws, n); rows without servers mean nothing."""
     c = configurations
-    push = np.exp(theta[:, PUSH, None]) * (c.workers / np.maximum(c.ps, 1.0))
+    push = (np.exp(theta[:, PUSH, None]) * c.workers + np.exp(theta[:, APPLY, None])) / np.maximum(c.ps, 1.0)
     if not np.all(np.isnan(c.ps_cpu)):
         push = push * _stretch(np.exp(theta[:, SERVER_NEED, None]), c.ps_cpu)
     return np.asarray(push + np.exp(theta[:, CONNECT, None]) * c.workers)

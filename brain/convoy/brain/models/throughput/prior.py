@@ -35,6 +35,7 @@ DEFAULTS: dict[str, tuple[float, float]] = {
     "sharing": (np.exp(0.3), 0.4),  # four workers of a node share its link: half as slow again
     "overlap": (0.7, 1.0),  # g = 1.7
     "push": (0.03, 1.5),
+    "apply": (0.03, 1.5),
     "connect": (0.003, 1.5),
     "shard": (0.001, 1.5),
     "need": (0.5, 0.7),  # half a core feeds a process
