@@ -95,6 +95,9 @@ def configurations_of(frame: pd.DataFrame) -> tuple[Configurations, NDArray[np.o
     valid &= ~foreign
     clean = {name: np.where(valid, values, {"workers": 1.0, **DEFAULTS}[name]) for name, values in columns.items()}
     clean["nodes"] = np.minimum(clean["nodes"], clean["workers"])
+    # asynchronous workers have batches of their own: one that nobody told is what samples are counted in
+    alone = served & (mode == "async") & np.isnan(clean["batch_size"])
+    clean["batch_size"] = np.where(alone, 1.0, clean["batch_size"])
     clean["accelerators"] = clean.pop("accelerators_per_worker")
     return Configurations(asynchronous=np.where(served & (mode == "async"), 1.0, 0.0), **clean), reasons
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from convoy.brain.models.state import State
 from convoy.brain.models.throughput.frame import (
     DEFAULT_WINDOW_SECONDS,
     WINDOW_NOISE,
@@ -25,6 +26,7 @@ from convoy.brain.models.throughput.frame import (
 )
 from convoy.brain.models.throughput.physics import ALL_REDUCE, SERVED, Array, Configurations, with_unknown_batch
 from convoy.brain.models.throughput.posterior import Draws, Posterior, infer
+from convoy.brain.models.throughput.saved import restored, saved
 from convoy.brain.models.throughput.summary import LARGEST, summary
 from convoy.brain.models.throughput.prior import HistoryJob, Prior, learn
 
@@ -121,6 +123,18 @@ class ThroughputModel:
         }
         self._draws.clear()
         return self
+
+    def state(self) -> State:
+        """Return what was learned, for a model file."""
+        return saved(self.priors_, self.seed)
+
+    @classmethod
+    def restored(cls, state: State) -> ThroughputModel:
+        """Return the model that ``state`` was taken of."""
+        priors, seed = restored(state)
+        model = cls(seed)
+        model.priors_ = priors
+        return model
 
     @property
     def history_jobs(self) -> int:

@@ -156,7 +156,7 @@ class Configurations:
         """What is alike among a job's configurations: a worker's batch; with synchronous servers all workers'."""
         batch = np.where(np.isnan(self.batch_size), 1.0, self.batch_size)
         shared = (self.ps > 0) & (self.asynchronous == 0)
-        return np.where(shared, batch * self.workers * self.accumulation_steps, batch)
+        return np.where(shared & ~np.isnan(self.batch_size), batch * self.workers * self.accumulation_steps, batch)
 
     @property
     def samples_per_step(self) -> Array:

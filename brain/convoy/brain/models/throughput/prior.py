@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from scipy.special import logsumexp
@@ -96,12 +97,35 @@ class HistoryJob:
     observations: Observations
 
 
+class Gaussian(Protocol):
+    """What is known of one job's coefficients."""
+
+    @property
+    def theta(self) -> Array:
+        """The mean (d,)."""
+        ...
+
+    @property
+    def covariance(self) -> Array:
+        """(d, d)."""
+        ...
+
+
+@dataclass(frozen=True)
+class PastJob:
+    """What is kept of a job of the history: its name, its labels, and what it says of the coefficients."""
+
+    name: str
+    labels: dict[str, str]
+    theta: Array
+    covariance: Array
+
+
 @dataclass(frozen=True)
 class Prior:
     """What was learned from a history; ``scopes`` answers for one job."""
 
-    jobs: tuple[HistoryJob, ...] = ()
-    modes: tuple[Mode, ...] = ()
+    jobs: tuple[PastJob, ...] = ()
     misfit: Misfit = field(default_factory=Misfit)
     likeness: dict[str, float] = field(default_factory=dict)
     """Of each label: the share of the variance among jobs that jobs sharing the label have in common."""
@@ -142,16 +166,16 @@ class Prior:
         none = default_scope(self.form)
         if not kept:
             return [none]
-        base = predictive([self.modes[index] for index in kept], self.pseudo_jobs, self.form)
+        base = predictive([self.jobs[index] for index in kept], self.pseudo_jobs, self.form)
         scopes = [base]
         for label, likeness in self.likeness.items():
             members = [i for i in kept if label in labels and self.jobs[i].labels.get(label) == labels[label]]
             if members and len(members) < len(kept) and likeness > 0:
-                scopes.append(_group_scope(label, [self.modes[i] for i in members], base, likeness))
+                scopes.append(_group_scope(label, [self.jobs[i] for i in members], base, likeness))
         return [*scopes, none]
 
 
-def pooled(modes: Sequence[Mode], pseudo_jobs: float, form: Form) -> Scope:
+def pooled(modes: Sequence[Gaussian], pseudo_jobs: float, form: Form) -> Scope:
     """Return the Gaussian of coefficients among jobs, shrunk towards the physical default."""
     default = default_scope(form)
     thetas = np.array([mode.theta for mode in modes])
@@ -167,7 +191,7 @@ def pooled(modes: Sequence[Mode], pseudo_jobs: float, form: Form) -> Scope:
     return Scope(EVERYTHING, 1.0, mean, (covariance + covariance.T) / 2, len(modes), form)
 
 
-def predictive(modes: Sequence[Mode], pseudo_jobs: float, form: Form) -> Scope:
+def predictive(modes: Sequence[Gaussian], pseudo_jobs: float, form: Form) -> Scope:
     """Return the Gaussian for one more job: that of the mean itself and a free level are added."""
     scope = pooled(modes, pseudo_jobs, form)
     free = FREE_LEVEL_SD**2 * np.outer(form.level, form.level)
@@ -188,7 +212,7 @@ def _learn_pseudo_jobs(jobs: list[Fitted], misfit: Misfit, form: Form) -> float:
     return PSEUDO_JOBS[int(np.argmax(scores))]
 
 
-def _group_scope(label: str, modes: Sequence[Mode], base: Scope, likeness: float) -> Scope:
+def _group_scope(label: str, modes: Sequence[Gaussian], base: Scope, likeness: float) -> Scope:
     count = len(modes)
     trust = count * likeness / (count * likeness + 1 - likeness)
     own = np.mean([mode.theta for mode in modes], axis=0)
@@ -233,8 +257,10 @@ def learn(jobs: Iterable[HistoryJob], scatter: tuple[float, float], form: Form, 
         for label in sorted({label for job in usable for label in job.labels})
     }
     prior = Prior(
-        usable,
-        tuple(one.mode for one in fitted),
+        tuple(
+            PastJob(job.name, job.labels, one.mode.theta, one.mode.covariance)
+            for job, one in zip(usable, fitted, strict=True)
+        ),
         Misfit(errors, learn_field(fitted, scope, errors)),
         {label: value for label, value in likeness.items() if value > 0},
         batch_spread=_batch_spread(usable),
@@ -277,6 +303,7 @@ def _refined(
 def _batch_spread(jobs: tuple[HistoryJob, ...]) -> float:
     """Return the standard deviation of the logarithm of batches within jobs of more than one configuration."""
     batches = [np.log(job.observations.configurations.batch_size) for job in jobs if len(job.observations) > 1]
+    batches = [batch for batch in batches if not np.isnan(batch).any()]
     return float(np.sqrt(np.mean([batch.var(ddof=1) for batch in batches]))) if batches else Prior().batch_spread
 
 
@@ -314,11 +341,11 @@ def _stack(prior: Prior, fitted: list[Fitted]) -> dict[str, float]:
     names = [EVERYTHING, *prior.likeness, NONE]
     densities = np.full((len(prior.jobs), len(names)), -np.inf)
     everyone = list(range(len(prior.jobs)))
-    for index, job in enumerate(prior.jobs):
-        seen = Seen.of(job.observations, Misfit(prior.misfit.errors), prior.form)
-        covariance = seen.covariance(fitted[index].scale)
+    for index, (job, one) in enumerate(zip(prior.jobs, fitted, strict=True)):
+        seen = Seen.of(one.observations, Misfit(prior.misfit.errors), prior.form)
+        covariance = seen.covariance(one.scale)
         for scope in prior._scopes_from(job.labels, [other for other in everyone if other != index]):
-            densities[index, names.index(scope.name)] = prior.modes[index].evidence(seen, scope, covariance)
+            densities[index, names.index(scope.name)] = one.mode.evidence(seen, scope, covariance)
     weights = np.full(len(names), 1.0 / len(names))
     for _ in range(50):
         joint = densities + np.log(weights)
