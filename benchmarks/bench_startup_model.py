@@ -38,7 +38,7 @@ def made_up_jobs(number: int, seed: int, *, features: bool = True, noise: float 
         noise: standard deviation of the logarithm of what is right, around what follows from the features.
     """
     generator = np.random.default_rng(seed)
-    templates = _templates(max(4, number // 20), generator)
+    templates = _templates(max(4, number // 12), generator)
     greed = np.exp(generator.normal(0.7, 0.5, 12))
     popularity = generator.dirichlet(np.full(len(templates), 0.7))
     rows = []

@@ -10,8 +10,10 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
+from convoy.brain.store.engine import open_engine
 from convoy.cli.main import main
 from support.made_measurements import write_measurements
+from support.stored import Stored, at, pod_load, speed
 
 QUICK = ("--seeds", "1", "--method", "matrix factorization", "--method", "optimus", "--method", "no change")
 
@@ -139,3 +141,32 @@ def test_a_data_set_that_cannot_be_used_is_named(brain: Command, tmp_path: Path)
     said = brain("backtest", "--data", data)
     assert said.status == 2
     assert "sia_throughput.csv: no column num_nodes" in said.err
+
+
+def test_demand_and_start_up_on_the_store(brain: Command, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'brain.db'}"
+    assert brain("migrate", "--database-url", url).status == 0
+    wanted = ("--protocol", "demand", "--protocol", "startup", "--database-url", url)
+    empty = brain("backtest", *wanted)
+    assert empty.status == 0, empty.err
+    assert "no cluster was measured for five weeks" in empty.err
+    assert "0 jobs of the store succeeded" in empty.err
+
+    engine = open_engine(url)
+    stored = Stored(engine)
+    machine = stored.machine(cpu_capacity=8.0)
+    used = [2.0 + hour % 24 / 12 + hour * 7919 % 13 / 50 for hour in range(36 * 24)]
+    stored.machine_load(
+        machine, [pod_load(3600.0 * hour + 600, cpu_cores=cores, seconds=600) for hour, cores in enumerate(used)]
+    )
+    for number in range(12):
+        job = stored.job(f"uid-{number}", state="Succeeded", strategy="allreduce", last_seen=at(3600.0 * number))
+        stored.speed(job, [speed(3600.0 * number, workers=2 + number % 3)])
+    engine.dispose()
+    said = brain("backtest", *wanted, "--output", tmp_path / "report")
+    assert said.status == 0, said.err
+    assert "demand for cpu in" in said.out
+    assert "seasonal_naive" in said.out
+    assert "start-up of jobs" in said.out
+    (scores,) = (tmp_path / "report").glob("demand-for-cpu-in-*[!y].csv")
+    assert pd.read_csv(scores)["mae"].max() < 0.5  # the same every day

@@ -22,6 +22,14 @@ COMMANDS = [
     ["brain", "migrate"],
     ["brain", "import"],
     ["brain", "export"],
+    ["brain", "fit"],
+    ["brain", "models", "list"],
+    ["brain", "models", "show"],
+    ["brain", "models", "card"],
+    ["brain", "models", "promote"],
+    ["brain", "models", "refuse"],
+    ["brain", "models", "rollback"],
+    ["brain", "models", "verify"],
 ]
 HEAVY = ("torch", "pandas", "grpc", "numpy", "sqlalchemy", "pydantic", "matplotlib", "scipy", "psutil", "pyarrow")
 

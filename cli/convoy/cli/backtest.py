@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from convoy.cli import database, local
+from convoy.cli import backtest_series, backtest_table, database, local
 from convoy.cli.screen import counted, screen
 from convoy.core.api.errors import InvalidSetting, Unusable
 
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pandas as pd
+    from sqlalchemy.engine import Engine
 
     from convoy.brain.models.backtest.data import DataSet
+    from convoy.brain.models.backtest.splits import Protocol
 
 
 def run(
@@ -46,27 +48,22 @@ def run(
     from convoy.brain.models.backtest.splits import Protocol
     from convoy.brain.models.backtest.suite import contestants
     from convoy.brain.models.backtest.suite import run as run_all
-    from convoy.cli.backtest_table import tables
 
-    wanted = _chosen("--protocol", protocols, [str(one) for one in Protocol])
+    wanted = [Protocol(one) for one in _chosen("--protocol", protocols, [str(one) for one in Protocol])]
     who = contestants()
     who = who.only(_chosen("--method", methods, who.names))
     if output is not None:
         _make(output)
-    sets = _public(data, names) if data is not None else _own(database_url, names)
     with _progress() as progress:
-        results = run_all(
-            sets, who, [Protocol(one) for one in wanted], seeds, all_history=all_history, progress=progress
-        )
-    if not len(results):
-        screen().print("no case: none of the jobs has enough configurations for these protocols")
-        return
-    found = summary(results)
-    for table in tables(found):
-        screen(wide=True).print(table)
-    _print_comparison(results, sets)
+        if data is not None:
+            sets, parts = _public(data, wanted, names)
+        else:
+            sets, parts = _own(database_url, wanted, names)
+        results = run_all(sets, who, wanted, seeds, all_history=all_history, progress=progress)
+    found = summary(results) if len(results) else results
+    _print(results, found, sets, parts)
     if output is not None:
-        _write(output, results, found)
+        _write(output, results, found, parts)
 
 
 def _chosen(option: str, given: Sequence[str], there: Sequence[str]) -> list[str]:
@@ -76,28 +73,49 @@ def _chosen(option: str, given: Sequence[str], there: Sequence[str]) -> list[str
     return list(given) or list(there)
 
 
-def _public(folder: Path, names: Sequence[str]) -> list[DataSet]:
+def _public(
+    folder: Path, wanted: Sequence[Protocol], names: Sequence[str]
+) -> tuple[list[DataSet], list[backtest_series.Part]]:
     from convoy.brain.features.published.throughput import data_sets, read_published
 
     if not folder.is_dir():
         raise InvalidSetting(f"--data {folder}: no such folder; expected one with a folder for each data set")
     published = read_published(folder)
-    for name in published.absent:
-        screen(sys.stderr).print(f"{name}: not in {folder}, left out")
     sets = data_sets(published)
-    if not sets:
-        raise InvalidSetting(f"--data {folder}: holds none of {', '.join(published.absent)}")
-    chosen = _chosen("--data-set", names, [one.name for one in sets])
-    return [one for one in sets if one.name in chosen]
+    others = backtest_series.there(folder)
+    absent = [*published.absent, *(name for name in backtest_series.FOLDERS if name not in others)]
+    if not sets and not others:
+        raise InvalidSetting(f"--data {folder}: holds none of {', '.join(absent)}")
+    for name in absent:
+        screen(sys.stderr).print(f"{name}: not in {folder}, left out")
+    chosen = _chosen("--data-set", names, [*(one.name for one in sets), *others])
+    parts = backtest_series.public(folder, chosen, wanted)
+    return [one for one in sets if one.name in chosen and _of_speed(wanted)], parts
 
 
-def _own(database_url: str | None, names: Sequence[str]) -> list[DataSet]:
+def _own(
+    database_url: str | None, wanted: Sequence[Protocol], names: Sequence[str]
+) -> tuple[list[DataSet], list[backtest_series.Part]]:
     from convoy.brain.features.past_jobs import NAME, past_jobs
+
+    _chosen("--data-set", names, [NAME])
+    with _store(database_url) as engine:
+        sets = [past_jobs(engine)] if _of_speed(wanted) else []
+        return sets, backtest_series.stored(engine, wanted)
+
+
+def _of_speed(wanted: Sequence[Protocol]) -> bool:
+    from convoy.brain.models.backtest.suite import SPEED_PROTOCOLS
+
+    return any(protocol in SPEED_PROTOCOLS for protocol in wanted)
+
+
+@contextmanager
+def _store(database_url: str | None) -> Iterator[Engine]:
     from convoy.brain.settings import BrainSettings
     from convoy.brain.store.engine import check, open_engine
     from convoy.brain.store.migrate import require_schema
 
-    _chosen("--data-set", names, [NAME])
     cluster = local.existing_cluster()
     url = database_url
     if cluster is not None:
@@ -108,7 +126,7 @@ def _own(database_url: str | None, names: Sequence[str]) -> list[DataSet]:
     engine = open_engine(address, must_exist=True)
     try:
         require_schema(engine)
-        return [past_jobs(engine)]
+        yield engine
     finally:
         engine.dispose()
 
@@ -118,7 +136,7 @@ def _progress() -> Iterator[Callable[[str, str], None]]:
     """Show on a terminal how many jobs are done; nothing where stderr is none."""
     console = Console(stderr=True)
     done: dict[str, int] = {}
-    with console.status("reading the history ...") as status:
+    with console.status("reading the data ...") as status:
 
         def tell(data: str, job: str) -> None:
             done[data] = done.get(data, 0) + 1
@@ -127,16 +145,29 @@ def _progress() -> Iterator[Callable[[str, str], None]]:
         yield tell
 
 
+def _print(
+    results: pd.DataFrame, found: pd.DataFrame, sets: Sequence[DataSet], parts: Sequence[backtest_series.Part]
+) -> None:
+    console = screen(wide=True)
+    if sets and not len(results):
+        console.print("no case: none of the jobs has enough configurations for these protocols")
+    elif sets:
+        for table in backtest_table.tables(found):
+            console.print(table)
+        _print_comparison(results, sets)
+    for part in parts:
+        console.print(backtest_series.table(part))
+
+
 def _print_comparison(results: pd.DataFrame, sets: Sequence[DataSet]) -> None:
     from convoy.brain.models.backtest.bootstrap import compared_with_published
     from convoy.brain.models.backtest.suite import OURS
-    from convoy.cli.backtest_table import comparison
 
     named = {one.name: one.published for one in sets if one.published is not None}
     for score in ("mdape", "regret"):
         rows = compared_with_published(results, OURS, named, score)
         if len(rows):
-            screen(wide=True).print(comparison(rows, score))
+            screen(wide=True).print(backtest_table.comparison(rows, score))
 
 
 def _make(folder: Path) -> None:
@@ -146,15 +177,19 @@ def _make(folder: Path) -> None:
         raise Unusable(f"--output {folder}: can't be made: {error}; name a folder that can be written") from error
 
 
-def _write(folder: Path, results: pd.DataFrame, found: pd.DataFrame) -> None:
+def _write(folder: Path, results: pd.DataFrame, found: pd.DataFrame, parts: Sequence[backtest_series.Part]) -> None:
     from convoy.brain.report.backtest import figures
 
+    written = {"cases.csv": results, "summary.csv": found} if len(results) else {}
+    for part in parts:
+        written[f"{part.file}.csv"] = part.scores
+        written[f"{part.file}-summary.csv"] = part.summary
+    drawn = figures(found) if len(results) else {}
     try:
-        results.to_csv(folder / "cases.csv", index=False)
-        found.to_csv(folder / "summary.csv", index=False)
-        drawn = figures(found)
+        for name, frame in written.items():
+            frame.to_csv(folder / name, index=False)
         for name, svg in drawn.items():
             (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
     except OSError as error:
         raise Unusable(f"--output {folder}: can't be written: {error}; name a folder that can be") from error
-    screen().print(f"{folder}: cases.csv, summary.csv and {counted(len(drawn), 'figure')} written")
+    screen().print(f"{folder}: {', '.join(written)} and {counted(len(drawn), 'figure')} written")

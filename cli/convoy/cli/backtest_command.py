@@ -23,7 +23,7 @@ def backtest(
         list[str] | None,
         typer.Option(
             metavar="P",
-            help="P1, P2, P3, P4, load, memory or demand; may be given again [default: all].",
+            help="P1, P2, P3, P4, load, memory, demand or startup; may be given again [default: all].",
             show_default=False,
         ),
     ] = None,

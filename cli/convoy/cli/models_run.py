@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from convoy.brain.store.model_files import Registry, Stage, Version
 from convoy.cli import database, local
 from convoy.cli.screen import counted, screen
 from convoy.core.api.errors import NotFound
+from convoy.core.process import logs
 from convoy.core.process.files import write_atomically
 
 _HEADS = ("MODEL", "VERSION", "STAGE", "FITTED", "FROM", "UNTIL", "ROWS", "JOBS", "ERROR", "COVERAGE", "DECISION")
@@ -181,6 +183,8 @@ def _registry(database_url: str | None) -> Iterator[tuple[Registry, BrainSetting
     Raises:
         InvalidSetting, Unusable, UnknownSchema: the database can't be used.
     """
+    os.environ.setdefault("CONVOY_LOG_LEVEL", "warning")  # a command says itself what it did
+    logs.configure("models")
     given = database_url or database.for_readers(local.existing_cluster())
     settings = BrainSettings.load(database_url=given)
     url = settings.database()

@@ -12,12 +12,16 @@ from sqlalchemy.engine import Engine
 
 from convoy.brain.features import frames
 from convoy.brain.features.layout import Layout
+from convoy.brain.features.memory import MEMORY_USAGE
 from convoy.brain.features.observations import OBSERVATIONS
+from convoy.brain.features.startup import STARTUP_JOBS, startup_jobs
 from convoy.brain.features.utilization import CLUSTER_HOURS
 from convoy.brain.models.registry import Contest
 from convoy.brain.models.registry.demand_trial import demand_trial
 from convoy.brain.models.registry.kinds import Restorable, kind_of
+from convoy.brain.models.registry.memory_trial import memory_trial
 from convoy.brain.models.registry.speed_trial import asked_rows, speed_trial
+from convoy.brain.models.registry.startup_trial import startup_trial
 from convoy.brain.store.model_files import Loaded
 from convoy.core.api.errors import InvalidInput
 
@@ -27,6 +31,7 @@ SILENT = timedelta(seconds=600)
 Champion = Loaded[Any] | None
 NO_HISTORY = "the model without history"
 LAST_WEEK = "last week's same hour"
+DLROVER = "DLRover's rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,34 @@ def _demand_contest(series: pd.DataFrame, model: Restorable, champion: Champion)
     )
 
 
+def _usage(engine: Engine, now: datetime) -> pd.DataFrame:
+    return frames.memory_usage(engine, until=now)
+
+
+def _memory_contest(usage: pd.DataFrame, model: Restorable, champion: Champion) -> Contest:
+    from convoy.brain.models.memory import DlroverRule
+
+    return Contest(
+        memory_trial(cast(Any, type(model)), usage, "candidate"),
+        memory_trial(cast(Any, DlroverRule), usage, DLROVER),
+        None if champion is None else memory_trial(type(champion.model), usage, champion.version.digest),
+    )
+
+
+def _jobs(engine: Engine, now: datetime) -> pd.DataFrame:
+    return startup_jobs(engine, until=now)
+
+
+def _startup_contest(jobs: pd.DataFrame, model: Restorable, champion: Champion) -> Contest:
+    from convoy.brain.models.startup import DlroverRules
+
+    return Contest(
+        startup_trial(cast(Any, type(model)), jobs, "candidate"),
+        startup_trial(DlroverRules, jobs, DLROVER),
+        None if champion is None else startup_trial(type(champion.model), jobs, champion.version.digest),
+    )
+
+
 RECIPES: Mapping[str, Recipe] = {
     "throughput": Recipe(
         OBSERVATIONS,
@@ -108,6 +141,23 @@ RECIPES: Mapping[str, Recipe] = {
         ("cluster", "resource"),
         "time",
         "no load of machines is known; collect it with `convoy brain collect`",
+    ),
+    "memory": Recipe(
+        MEMORY_USAGE,
+        _usage,
+        _memory_contest,
+        ("container",),
+        "time",
+        "no load of pods is known; `convoy brain serve` keeps what masters report, and `convoy brain collect` what "
+        "Prometheus measured",
+    ),
+    "startup": Recipe(
+        STARTUP_JOBS,
+        _jobs,
+        _startup_contest,
+        ("job",),
+        "completed_at",
+        "no job has succeeded yet; `convoy brain serve` keeps what masters report of them",
     ),
 }
 """Of those kinds that the store holds the history of."""

@@ -182,13 +182,21 @@ C3O_DRAWS = 5
 
 
 def data_sets(published: Published) -> list[DataSet]:
-    """Return what is there as sets to back-test on; c3o twice, once without history of a job's algorithm."""
+    """Return what is there as sets to back-test on.
+
+    Two stand there twice: sia_allreduce also with a history of the job's model on other GPUs (``sia_known``), c3o
+    also without a history of the job's algorithm (``c3o_foreign``).
+    """
     best = {"dl2_ps": MATRIX, "cmdare_ps": MATRIX, "sia_allreduce": POLLUX}
     sets = [DataSet(name, frame, published=best[name]) for name, frame in published.frames.items() if name in best]
+    if "sia_allreduce" in published.frames:
+        frame = published.frames["sia_allreduce"]
+        known = frame.assign(group=frame["job"])
+        sets.append(DataSet("sia_known", known, source="sia_allreduce", published=POLLUX, tunes=False))
     if "c3o" in published.frames:
         frame = published.frames["c3o"]
         foreign = frame.assign(group=frame["algorithm_group"])
         for name, rows in (("c3o", frame), ("c3o_foreign", foreign)):
-            known = rows.drop(columns="algorithm_group")
-            sets.append(DataSet(name, known, source="c3o", published=ERNEST, most_seeds=C3O_DRAWS, tunes=False))
+            rows = rows.drop(columns="algorithm_group")
+            sets.append(DataSet(name, rows, source="c3o", published=ERNEST, most_seeds=C3O_DRAWS, tunes=False))
     return sets

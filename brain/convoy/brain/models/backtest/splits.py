@@ -34,6 +34,8 @@ class Protocol(StrEnum):
     """Limits of memory, day by day."""
     DEMAND = "demand"
     """Forecasts of a cluster's demand, from rolling origins."""
+    STARTUP = "startup"
+    """Resources that jobs begin with."""
 
 
 @dataclass(frozen=True)

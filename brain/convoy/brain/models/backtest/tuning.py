@@ -84,7 +84,8 @@ def tuning_backtest(
     """
     results: list[dict[str, Any]] = []
     for fold, jobs in prepared(data, others):
-        models = {name: fitted(name, tuner.model, fold.history, data.name) for name, tuner in tuners.items()}
+        makers = {tuner.model: name for name, tuner in tuners.items()}  # a model of several policies is fitted once
+        models = {make: fitted(name, make, fold.history, data.name) for make, name in makers.items()}
         for job in jobs:
             rows = comparable(job.rows)
             for start in Start if len(rows) >= 2 else ():
@@ -93,7 +94,7 @@ def tuning_backtest(
                     for seed in range(min(seeds, data.most_seeds)):
                         key = {"method": name, "data": data.name, "protocol": str(Protocol.TUNE), "k": str(start)}
                         where = f"{name}: {data.name} {Protocol.TUNE} from {start} job {job.name} seed {seed}"
-                        path, silent = run_rounds(tuner.policy, models[name], rows, first, seed, where)
+                        path, silent = run_rounds(tuner.policy, models[tuner.model], rows, first, seed, where)
                         scores = {"undefined": silent, **path_scores(path, rows)}
                         results.append({**key, "job": job.name, "seed": seed, **scores})
             progress(job.name)

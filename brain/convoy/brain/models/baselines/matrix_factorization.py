@@ -51,12 +51,15 @@ class MatrixFactorization(Baseline):
         levels = matrix.mean(axis=1, keepdims=True)
         column_mean = (matrix - levels).mean(axis=0)
         factors = _factors(matrix - levels - column_mean)
-        middle = column_mean + float(np.mean([one.level for one in others]))
+        history = np.array([one.level for one in others])
+        middle = column_mean + float(np.mean(history))
         terms = np.column_stack([np.full(len(features), LEVEL_SD), factors.T])
         seen = terms[: len(own)]
         gram = seen.T @ seen + NOISE**2 * np.eye(terms.shape[1])
         weights = np.linalg.solve(gram, seen.T @ (own.log_speed - middle[: len(own)]))
         fitted = middle + terms @ weights
+        if not len(own):  # the level is anyone's of the history
+            return Fitted(fitted, history - np.mean(history))
         return Fitted(fitted[len(own) :], own.log_speed - fitted[: len(own)], 1 + len(factors))
 
 

@@ -119,7 +119,7 @@ def _paired(
     jobs = len(candidate.scores)
     evidence = {"jobs": jobs, "rows": candidate.rows}
     if jobs < MIN_JOBS:
-        return _keep("TooFewJobs", f"it was tested on {jobs} jobs, at least {MIN_JOBS} are needed", evidence)
+        return _keep("TooFewJobs", f"its back-test has {jobs} scores, at least {MIN_JOBS} are needed", evidence)
     if rival is None:
         return _keep(missing, f"it {why}", evidence)
     if not candidate.comparable(rival):

@@ -10,17 +10,19 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
 from convoy.brain.models.startup.learner import Ridge
 from convoy.brain.models.startup.medians import Medians
-from convoy.brain.models.startup.table import TARGETS, Array, Jobs, only
+from convoy.brain.models.startup.table import TARGETS, Array, Jobs, answered, only
 
 LEARNERS = {"additive": False, "rich": True}
 """Whether each is rich."""
 ALONE = 30
 """Up to so many groups each is left out alone; of more, a tenth at a time."""
 FOLDS = 10
-DOUBT = 2.0
+SURE = 0.975
+"""Probability by Student's t that a learner is better, for it to win."""
 LEAST_GROUPS = 5
 """Fewer say nothing of a group that wasn't seen."""
 
@@ -28,8 +30,7 @@ LEAST_GROUPS = 5
 def judged(history: Jobs, groups: NDArray[np.object_]) -> dict[str, str]:
     """Return for each target the learner that beats the medians; without those where none does.
 
-    A learner wins if its mean absolute error of logarithms is lower, by more than ``DOUBT`` standard errors of the
-    difference over groups.
+    A learner wins if its mean absolute error of logarithms, over groups, is lower beyond doubt (``SURE``).
 
     Args:
         history: jobs with what turned out right.
@@ -50,7 +51,8 @@ def judged(history: Jobs, groups: NDArray[np.object_]) -> dict[str, str]:
             for learner in LEARNERS:
                 ridge = fitted[learner].get(target)
                 answers[learner] = base[target] if ridge is None else ridge.predict(asked)
-            for name, answer in answers.items():
+            for name, value in answers.items():
+                answer = answered(target, value)
                 errors[target][name][left] = np.abs(np.log(np.where(answer > 0, answer, 1.0)) - truth)
     return {target: winner for target in TARGETS if (winner := _winner(errors[target], groups))}
 
@@ -83,13 +85,12 @@ def _winner(errors: dict[str, Array], groups: NDArray[np.object_]) -> str:
     known = np.isfinite(errors["medians"])
     if not known.any():
         return ""
-    best = min(LEARNERS, key=lambda name: float(errors[name][known].mean()))
     names, place = np.unique(groups[known].astype(str), return_inverse=True)
     if len(names) < LEAST_GROUPS:
         return ""
-    gain = errors["medians"][known] - errors[best][known]
-    mean = float(gain.mean())
-    # Jobs of one group were foretold together: their differences count as one.
-    away = np.bincount(place, weights=gain - mean)
-    doubt = float(np.sqrt((away**2).sum())) / len(gain)
-    return best if mean > DOUBT * doubt else ""
+    # The next job's group is as likely to be like one as like another, however many jobs each has had.
+    of_group = {name: np.bincount(place, each[known]) / np.bincount(place) for name, each in errors.items()}
+    best = min(LEARNERS, key=lambda name: float(of_group[name].mean()))
+    gain = of_group["medians"] - of_group[best]
+    doubt = float(student.ppf(SURE, len(gain) - 1) * gain.std(ddof=1) / np.sqrt(len(gain)))
+    return best if float(gain.mean()) > doubt else ""

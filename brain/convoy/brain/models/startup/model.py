@@ -14,12 +14,12 @@ from convoy.brain.models.startup.learner import Design, Ridge
 from convoy.brain.models.startup.medians import REASONS, Medians
 from convoy.brain.models.startup.table import (
     ALLREDUCE,
-    COUNTS,
     LABELS,
     OF_SERVERS,
     TARGETS,
     Array,
     Jobs,
+    answered,
     jobs_of,
     latest_rows,
 )
@@ -110,10 +110,7 @@ class StartupModel:
             if rows.any():
                 numbers[name][rows] = learner.predict(asked.take(rows))
                 sources[name][rows] = "Learned"
-        for name in COUNTS:
-            whole = np.round(numbers[name])
-            numbers[name] = np.where(numbers[name] > 0, np.maximum(whole, 1.0), numbers[name])
-        return numbers, sources
+        return {name: answered(name, numbers[name]) for name in TARGETS}, sources
 
     def state(self) -> State:
         """Return what was learned."""

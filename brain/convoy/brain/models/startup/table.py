@@ -113,6 +113,13 @@ def only(wanted: Iterable[str], strategy: NDArray[np.object_]) -> dict[str, NDAr
     return {name: servers if name in OF_SERVERS else np.ones(len(strategy), dtype=bool) for name in wanted}
 
 
+def answered(name: str, values: Array) -> Array:
+    """Return a target's values as they are recommended: counts whole, and 1 or more where they aren't 0."""
+    if name not in COUNTS:
+        return values
+    return np.where(values > 0, np.maximum(np.round(values), 1.0), values)
+
+
 def _words(values: pd.Series[Any]) -> NDArray[np.object_]:
     texts = values.astype(object).where(values.notna(), "")
     return np.array([str(text) for text in texts], dtype=object)
