@@ -79,7 +79,9 @@ def readings(observations: Observations, samples: Array) -> tuple[Array, NDArray
     return shown[channel, place], channel, place
 
 
-def physics(theta: Array, configurations: Configurations, channel: NDArray[np.intp], place: NDArray[np.intp]) -> Array:
+def physics(
+    theta: Array, configurations: Configurations, channel: NDArray[np.intp], place: NDArray[np.intp]
+) -> Array:
     """Return log speeds at all configurations, then what each reading is expected to show, (draws, k + r)."""
     step = step_of(theta, configurations)
     pieces = [log_samples(theta, configurations) - step.log_step]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, block_diag, cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, block_diag, cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.special import softmax
 
@@ -37,6 +37,7 @@ FIELD_ROWS = 600
 class Fitted:
     """A job of the history with its mode, and how many times the usual its own errors are."""
 
+    name: str
     observations: Observations
     mode: Mode
     scale: float = 1.0
@@ -64,10 +65,10 @@ class _Rows:
 def _rows(jobs: Sequence[Fitted], scope: Scope) -> _Rows:
     pieces = []
     blocks = []
-    for index, job in enumerate(jobs):
-        one = job.observations
+    for index, fitted in enumerate(jobs):
+        one = fitted.observations
         seen = Seen.of(one, Misfit(), scope.form)
-        value, slope = seen.jacobian(job.mode.theta)
+        value, slope = seen.jacobian(fitted.mode.theta)
         count, readings = len(one), len(seen.place)
         pieces.append(
             (
@@ -77,13 +78,15 @@ def _rows(jobs: Sequence[Fitted], scope: Scope) -> _Rows:
                 np.vstack([seen.features, seen.features[seen.place]]),
                 np.concatenate([one.variance, np.zeros(readings)]),
                 np.concatenate([one.sessions, np.ones(readings)]),
-                seen.values - value - slope @ (scope.mean - job.mode.theta),
-                np.full(len(seen), job.scale),
+                seen.values - value - slope @ (scope.mean - fitted.mode.theta),
+                np.full(len(seen), fitted.scale),
             )
         )
         blocks.append(slope @ scope.covariance @ slope.T)
     joined = [np.concatenate(column) for column in zip(*pieces, strict=True)]
-    return _Rows(*joined, block_diag(*blocks))
+    job, channel, group, features, noise, sessions, residual, scale = joined
+    coefficients = block_diag(*blocks)
+    return _Rows(job, channel, group, features, noise, sessions, residual, scale, coefficients)
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,14 @@ class _Likelihood:
 
 
 def _pack(errors: Errors, channels: list[int]) -> Array:
-    values = [errors.own, errors.place, errors.place_length, errors.shared, errors.alike / (1 - errors.alike), errors.session]
+    values = [
+        errors.own,
+        errors.place,
+        errors.place_length,
+        errors.shared,
+        errors.alike / (1 - errors.alike),
+        errors.session,
+    ]
     values += [*errors.length, *errors.shared_length]
     for which in channels:
         values += [errors.channel[which], errors.channel_noise[which]]
@@ -247,6 +257,5 @@ def learn_field(jobs: Sequence[Fitted], scope: Scope, errors: Errors) -> Field:
         one = replace(job.observations, shown=np.full_like(job.observations.shown, np.nan))
         speeds.append(replace(job, observations=one.thinned(per_job)))
     rows = _rows(speeds, scope)
-    root = cholesky(_Likelihood(rows).covariance(errors), lower=True)
-    inverse = solve_triangular(root, np.eye(len(root)), lower=True)
-    return Field(rows.features, rows.group, cho_solve((root, True), rows.residual), inverse)
+    names = np.array([job.name for job in jobs], dtype=object)[rows.job.astype(np.intp)]
+    return Field(rows.features, rows.group, names, rows.residual, _Likelihood(rows).covariance(errors))

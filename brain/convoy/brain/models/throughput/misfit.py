@@ -10,14 +10,15 @@ residuals (``Field``); a new job starts with its mean and what is left open of i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
 
 from convoy.brain.models.throughput import channels
 from convoy.brain.models.throughput.frame import Observations
 from convoy.brain.models.throughput.physics import Array, Form
-
 
 SCALES = (0.5, 1.0, 2.0, 4.0)
 """How many times as far off as usual the physics may be for a job: some jobs' networks defy any formula."""
@@ -48,20 +49,20 @@ class Errors:
     place: float = 0.04
     """A part of a job's own errors that depends on nodes and servers alone: how its tensors fall on them."""
     shared: float = 0.05
-    length: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.5)
+    length: tuple[float, ...] = (1.0, 1.0, 1.0, 1.5)
     """Distance in log workers, nodes, servers and batch over which a job's own errors are alike."""
     place_length: float = 0.25
     """Distance in log nodes and servers over which ``place`` is alike."""
     alike: float = 0.5
     """Correlation of what jobs share between groups: jobs of one group have the same hardware."""
-    shared_length: tuple[float, float, float, float] = (0.7, 0.7, 0.7, 1.0)
+    shared_length: tuple[float, ...] = (0.7, 0.7, 0.7, 1.0)
     """The same of the shared ones."""
     session: float = 0.05
     """Drift between sessions, which measuring longer doesn't remove."""
-    scales: tuple[float, float, float, float] = (0.25, 0.5, 0.2, 0.05)
+    scales: tuple[float, ...] = (0.25, 0.5, 0.2, 0.05)
     """How likely a job is to be of each of ``SCALES``."""
-    channel: tuple[float, float, float] = (0.3, 0.3, 0.1)
-    channel_noise: tuple[float, float, float] = (0.1, 0.1, 0.05)
+    channel: tuple[float, ...] = (0.3, 0.3, 0.1)
+    channel_noise: tuple[float, ...] = (0.1, 0.1, 0.05)
 
     @property
     def lengths(self) -> Array:
@@ -76,15 +77,37 @@ class Errors:
 
 @dataclass(frozen=True)
 class Field:
-    """The shared error, conditioned on the history's residuals at ``places`` (N, 4); without any, as it is assumed."""
+    """The shared error, conditioned on the history's residuals at ``places`` (N, 4); without any, as assumed."""
 
     places: Array = field(default_factory=lambda: np.zeros((0, 4)))
     groups: NDArray[np.object_] = field(default_factory=lambda: np.zeros(0, dtype=object))
-    """The jobs' groups, (N,)."""
-    weights: Array = field(default_factory=lambda: np.zeros(0))
-    """Of the mean, (N,)."""
-    root: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    """Such that what the residuals take from the covariance is (root k)' (root k), (N, N)."""
+    """Of each row its job's group, (N,)."""
+    jobs: NDArray[np.object_] = field(default_factory=lambda: np.zeros(0, dtype=object))
+    """Of each row its job, (N,)."""
+    residual: Array = field(default_factory=lambda: np.zeros(0))
+    covariance: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    """Of the residuals, (N, N)."""
+
+    @cached_property
+    def root(self) -> Array:
+        """Such that what the residuals take from a covariance is (root k)' (root k), (N, N)."""
+        if not len(self.residual):
+            return self.covariance
+        lower = cholesky(self.covariance, lower=True)
+        return np.asarray(solve_triangular(lower, np.eye(len(lower)), lower=True))
+
+    @cached_property
+    def weights(self) -> Array:
+        """Of the residuals in the mean, (N,)."""
+        return np.asarray(self.root.T @ (self.root @ self.residual))
+
+    def without(self, job: str) -> Field:
+        """Return what the other jobs' residuals say."""
+        kept = np.flatnonzero(self.jobs != job)
+        if len(kept) == len(self.jobs):
+            return self
+        covariance = self.covariance[np.ix_(kept, kept)]
+        return Field(self.places[kept], self.groups[kept], self.jobs[kept], self.residual[kept], covariance)
 
 
 @dataclass(frozen=True)
@@ -117,7 +140,7 @@ class Misfit:
         return scale**2 * (self.errors.own**2 + self.errors.place**2) + self.errors.shared**2
 
 
-def channel_covariance(errors: Errors, channel: Array, features: Array) -> Array:
+def channel_covariance(errors: Errors, channel: NDArray[np.intp], features: Array) -> Array:
     """Return the covariance (r, r) of readings of ``channel`` (r,) at ``features`` (r, 4), noise included."""
     sd, noise = np.asarray(errors.channel)[channel], np.asarray(errors.channel_noise)[channel]
     same = channel[:, None] == channel[None, :]
@@ -133,8 +156,8 @@ class Seen:
     form: Form
     values: Array
     """(k + r,): log speeds less the shared error's mean, then readings."""
-    channel: Array
-    place: Array
+    channel: NDArray[np.intp]
+    place: NDArray[np.intp]
     features: Array
     known: Array
     """Of the speeds' features, what ``Misfit.latent`` returned."""

@@ -24,11 +24,12 @@ from convoy.brain.models.throughput.frame import (
     observations_of,
     repeat_scatter,
 )
+from convoy.brain.models.throughput.misfit import Misfit
 from convoy.brain.models.throughput.physics import ALL_REDUCE, SERVED, Array, Configurations, with_unknown_batch
 from convoy.brain.models.throughput.posterior import Draws, Posterior, infer
+from convoy.brain.models.throughput.prior import HistoryJob, Prior, learn
 from convoy.brain.models.throughput.saved import restored, saved
 from convoy.brain.models.throughput.summary import LARGEST, summary
-from convoy.brain.models.throughput.prior import HistoryJob, Prior, learn
 
 SCOPE_DRAWS = 1000
 CACHED_PRIORS = 64
@@ -103,7 +104,7 @@ class ThroughputModel:
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
         self.priors_: dict[str, Prior] = {}
-        self._draws: OrderedDict[tuple[object, ...], list[Draws]] = OrderedDict()
+        self._draws: OrderedDict[tuple[object, ...], tuple[list[Draws], Misfit]] = OrderedDict()
 
     def fit(self, history: pd.DataFrame) -> ThroughputModel:
         """Learn from measurements of past jobs; an empty history leaves the physical default."""
@@ -202,20 +203,23 @@ class ThroughputModel:
             prior = self.priors_.get(kind) or Prior(form=FORMS[kind])
             observations = replace(observations.relative(batch), group=group_of(labels))
             posterior = self._posterior(name, labels, observations, len(sizes), prior)
-            answers.append(_Asked(places, places[usable], why, configurations.relative(batch), batch, posterior, prior))
+            answers.append(
+                _Asked(places, places[usable], why, configurations.relative(batch), batch, posterior, prior)
+            )
         return answers
 
     def _posterior(
         self, name: str, labels: dict[str, str], observations: Observations, batches: int, prior: Prior
     ) -> Posterior | None:
-        draws = self._prior_draws(name, labels, min(batches, MANY_BATCHES), prior)
+        draws, misfit = self._known(name, labels, min(batches, MANY_BATCHES), prior)
         if not len(observations) and len(draws) == 1:
             return None
         # the same question has the same answer: the seed follows from the job
         generator = np.random.default_rng([self.seed, zlib.crc32(name.encode())])
-        return infer(observations, draws, prior.misfit, generator)
+        return infer(observations, draws, misfit, generator)
 
-    def _prior_draws(self, name: str, labels: dict[str, str], batches: int, prior: Prior) -> list[Draws]:
+    def _known(self, name: str, labels: dict[str, str], batches: int, prior: Prior) -> tuple[list[Draws], Misfit]:
+        """Return draws of the scopes that apply to a job, and the misfit, from other jobs than itself."""
         known = any(job.name == name for job in prior.jobs)
         key = (id(prior), name if known else None, tuple(sorted(labels.items())), batches)
         if key in self._draws:
@@ -224,10 +228,10 @@ class ThroughputModel:
         generator = np.random.default_rng(self.seed)
         scopes = prior.scopes(labels, without=(name,), batches=batches)
         draws = [Draws.of(scope, SCOPE_DRAWS, generator) for scope in scopes]
-        self._draws[key] = draws
+        self._draws[key] = draws, replace(prior.misfit, shared=prior.misfit.shared.without(name))
         if len(self._draws) > CACHED_PRIORS:
             self._draws.popitem(last=False)
-        return draws
+        return self._draws[key]
 
     def _reasons(self, observations: Observations, asked: Configurations) -> NDArray[np.object_]:
         if not len(observations):

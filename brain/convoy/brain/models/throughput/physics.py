@@ -1,6 +1,7 @@
 """The time of one training step, with all-reduce or parameter servers, from coefficients in logarithms.
 
-With w processes of A accelerators each on n nodes, m samples a process and micro-step, a micro-steps a step, p servers:
+With w processes of A accelerators each on n nodes, m samples a process and micro-step, a micro-steps a step, and p
+servers:
 
     compute      = (overhead + sample * m / A) * crowding * stretch(need / c)
     crowding     = max(1, w c / C) * (1 + crowd * share)      c cores a process, C cores that the job can have
@@ -13,12 +14,13 @@ With w processes of A accelerators each on n nodes, m samples a process and micr
     step         = (a - 1) compute + (compute^g + exchange^g)^(1/g)      g = 1 + exp(overlap): 1 is no overlap
     speed        = w m a / step                                samples/s
 
-With asynchronous servers a step is one worker's own cycle, and the same form holds: with many workers the servers'
-capacity p / push bounds the speed. Where a job's batch is unknown, m = w^-split, split from 0 (each worker has its own
-batch) to 1 (all share one).
+With asynchronous servers a step is one worker's own cycle, and the same form holds: with many workers the capacity
+of the servers, p / push, bounds the speed. Where a job's batch is unknown, m = w^-split, split from 0 (each worker
+has its own batch) to 1 (all share one).
 
-Sources: compute, all-reduce and overlap after Pollux (Qiao et al., OSDI 2021); the servers' terms after Optimus (Peng et
-al., EuroSys 2018). Crowding and stretch are ours. What nodes show beside speed is in ``channels``.
+Sources: compute, all-reduce and overlap after Pollux (Qiao et al., OSDI 2021); the servers' terms after Optimus (Peng
+et al., EuroSys 2018), and ``apply``, without which few servers look faster than they are with one worker. Crowding and
+stretch are ours. What nodes show beside speed is in ``channels``.
 
 Batches are counted in units of the job's own (``Configurations.relative``): how much of a step is overhead at that
 batch is alike among jobs, the seconds a sample aren't.
@@ -156,18 +158,15 @@ class Configurations:
         """What is alike among a job's configurations: a worker's batch; with synchronous servers all workers'."""
         batch = np.where(np.isnan(self.batch_size), 1.0, self.batch_size)
         shared = (self.ps > 0) & (self.asynchronous == 0)
-        return np.where(shared & ~np.isnan(self.batch_size), batch * self.workers * self.accumulation_steps, batch)
-
-    @property
-    def samples_per_step(self) -> Array:
-        """Samples of one step, all workers together; NaN where the batch is unknown."""
-        return self.workers * self.batch_size * self.accumulation_steps
+        return np.asarray(
+            np.where(shared & ~np.isnan(self.batch_size), batch * self.workers * self.accumulation_steps, batch)
+        )
 
     @property
     def features(self) -> Array:
         """Coordinates (n, 4) in which nearby configurations err alike: log of workers, nodes, servers and batch."""
         batch = np.where(np.isnan(self.batch_size), 1.0, self.batch_size)
-        return np.log(np.column_stack([self.workers, self.nodes, np.maximum(self.ps, 1.0), batch]))
+        return np.asarray(np.log(np.column_stack([self.workers, self.nodes, np.maximum(self.ps, 1.0), batch])))
 
 
 def _stretch(need: Array, allotted: Array) -> Array:

@@ -29,7 +29,7 @@ KEPT = 256
 """Equally likely draws that a posterior keeps."""
 
 MODES = 3
-"""Scopes and scales around whose modes draws are added; those unlikelier than the best by ``FAR`` (logarithm) aren't."""
+"""Scopes and scales around whose modes draws are added, unless unlikelier than the best by ``FAR`` (logarithm)."""
 FAR = 4.0
 AROUND = 384
 """Draws around one mode."""

@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 from scipy.special import logsumexp
 
-from convoy.brain.models.throughput.frame import Observations
 from convoy.brain.models.throughput.errors import Fitted, learn_errors, learn_field, learn_scales
+from convoy.brain.models.throughput.frame import Observations
 from convoy.brain.models.throughput.misfit import SCALES, Errors, Misfit, Seen
 from convoy.brain.models.throughput.physics import ALL_REDUCE, LEVEL, NAMES, SAMPLE, Array, Form
 from convoy.brain.models.throughput.posterior import Draws, Mode, Scope, find_mode, infer
@@ -156,9 +156,7 @@ class Prior:
         return [
             replace(scope, weight=none)
             if scope.name == NONE
-            else replace(
-                scope, weight=(1 - none) * weights[scope.name] / learned, covariance=scope.covariance + off
-            )
+            else replace(scope, weight=(1 - none) * weights[scope.name] / learned, covariance=scope.covariance + off)
             for scope in found
         ]
 
@@ -182,9 +180,7 @@ def pooled(modes: Sequence[Gaussian], pseudo_jobs: float, form: Form) -> Scope:
     precision = np.linalg.inv(default.covariance)
     # the mean: the default counts for half a job, weighed by what it leaves open
     sample = thetas.mean(axis=0)
-    spread = np.sum(
-        [mode.covariance + np.outer(mode.theta - sample, mode.theta - sample) for mode in modes], axis=0
-    )
+    spread = np.sum([mode.covariance + np.outer(mode.theta - sample, mode.theta - sample) for mode in modes], axis=0)
     covariance = (spread + pseudo_jobs * default.covariance) / (len(modes) + pseudo_jobs)
     weight = len(modes) * np.linalg.inv(covariance)
     mean = np.linalg.solve(weight + precision, weight @ sample + precision @ default.mean)
@@ -237,9 +233,9 @@ def learn(jobs: Iterable[HistoryJob], scatter: tuple[float, float], form: Form, 
     scales = [1.0] * len(usable)
     for round_ in range(rounds):
         misfit = Misfit(errors)
-        before = [one.mode.theta for one in fitted] or [None] * len(usable)
+        before: list[Array | None] = [one.mode.theta for one in fitted] or [None] * len(usable)
         fitted = [
-            Fitted(job.observations, _mode(job, scope, misfit, scale, start), scale)
+            Fitted(job.name, job.observations, _mode(job, scope, misfit, scale, start), scale)
             for job, scale, start in zip(usable, scales, before, strict=True)
         ]
         if round_ in (1, rounds - 3):

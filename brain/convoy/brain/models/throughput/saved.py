@@ -23,6 +23,7 @@ def saved(priors: dict[str, Prior], seed: int) -> State:
             "coefficients": [NAMES[index] for index in prior.form.active],
             "jobs": [{"name": job.name, "labels": job.labels} for job in prior.jobs],
             "groups": [str(group) for group in shared.groups],
+            "rows": [str(job) for job in shared.jobs],
             "errors": {name: _plain(value) for name, value in asdict(prior.misfit.errors).items()},
             "likeness": prior.likeness,
             "stacking": prior.stacking,
@@ -32,8 +33,8 @@ def saved(priors: dict[str, Prior], seed: int) -> State:
         tensors[f"{kind}.theta"] = np.array([job.theta for job in prior.jobs])
         tensors[f"{kind}.covariance"] = np.array([job.covariance for job in prior.jobs])
         tensors[f"{kind}.places"] = shared.places
-        tensors[f"{kind}.weights"] = shared.weights
-        tensors[f"{kind}.root"] = shared.root
+        tensors[f"{kind}.residual"] = shared.residual
+        tensors[f"{kind}.shared"] = shared.covariance
     return State({"seed": seed, "kinds": kinds}, tensors)
 
 
@@ -52,17 +53,20 @@ def restored(state: State) -> tuple[dict[str, Prior], int]:
         unknown = [name for name in document["coefficients"] if name not in NAMES]
         if unknown:
             raise ValueError(f"coefficients {', '.join(unknown)} aren't known here: fit the model anew")
-        tensors = {name: state.tensors[f"{kind}.{name}"] for name in ("theta", "covariance", "places", "weights", "root")}
-        errors = {
+        theta, covariance, places, residual, shared = (
+            np.asarray(state.tensors[f"{kind}.{name}"], dtype=np.float64)
+            for name in ("theta", "covariance", "places", "residual", "shared")
+        )
+        errors: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in document["errors"].items()
         }
-        shared = Field(tensors["places"], np.array(document["groups"], dtype=object), tensors["weights"], tensors["root"])
+        groups, rows = (np.array(document[name], dtype=object) for name in ("groups", "rows"))
         priors[kind] = Prior(
             tuple(
-                PastJob(job["name"], job["labels"], theta, covariance)
-                for job, theta, covariance in zip(document["jobs"], tensors["theta"], tensors["covariance"], strict=True)
+                PastJob(job["name"], job["labels"], mean, spread)
+                for job, mean, spread in zip(document["jobs"], theta, covariance, strict=True)
             ),
-            Misfit(Errors(**errors), shared),
+            Misfit(Errors(**errors), Field(places, groups, rows, residual, shared)),
             document["likeness"],
             document["stacking"],
             document["batch_spread"],

@@ -40,7 +40,9 @@ def summary(latents: Sequence[Latent], offset: float, noise: Array, level: float
         above.append(np.sqrt(np.maximum(total - part, 0.0) / (1 - fraction) + latent.left + noise))
     lower = _quantile(0.5 - level / 2, shares, centers, np.array(below), np.array(above))
     upper = _quantile(0.5 + level / 2, shares, centers, np.array(below), np.array(above))
-    bounded = np.clip(np.column_stack([mean, np.minimum(lower, mean), np.maximum(upper, mean)]) + offset, -LARGEST, LARGEST)
+    bounded = np.clip(
+        np.column_stack([mean, np.minimum(lower, mean), np.maximum(upper, mean)]) + offset, -LARGEST, LARGEST
+    )
     return np.column_stack([np.exp(bounded), np.sqrt(shares @ np.array(spreads))])
 
 
