@@ -1,7 +1,8 @@
 """Learns from the history how large the physics' errors are, how far they reach, and what all jobs share of them.
 
-By the likelihood of all jobs together: the physics is linear around each job's mode, its coefficients integrated out,
-so that N numbers of the whole history are one Gaussian. Sizes are climbed to by coordinates in logarithms.
+By the likelihood of all jobs together: the physics is linear around each job's mode, its coefficients, spread around
+that mode as they are among jobs, integrated out, so that N numbers of the whole history are one Gaussian. (Around the
+jobs' mean it would be linear too far off, and that error be taken for the physics' own.)
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MOST_ROWS = 20
 
 PULL = 0.7
 """Standard deviation, in logarithms, of how far sizes are expected to lie from the defaults."""
-FARTHEST = 2.5
+FARTHEST = 1.3
 ITERATIONS = 25
 
 FIELD_ROWS = 600
@@ -78,7 +79,7 @@ def _rows(jobs: Sequence[Fitted], scope: Scope) -> _Rows:
                 np.vstack([seen.features, seen.features[seen.place]]),
                 np.concatenate([one.variance, np.zeros(readings)]),
                 np.concatenate([one.sessions, np.ones(readings)]),
-                seen.values - value - slope @ (scope.mean - fitted.mode.theta),
+                seen.values - value,
                 np.full(len(seen), fitted.scale),
             )
         )

@@ -238,9 +238,9 @@ def learn(jobs: Iterable[HistoryJob], scatter: tuple[float, float], form: Form, 
             Fitted(job.name, job.observations, _mode(job, scope, misfit, scale, start), scale)
             for job, scale, start in zip(usable, scales, before, strict=True)
         ]
-        if round_ in (1, rounds - 3):
+        if round_ in (3, rounds - 3):
             errors = learn_errors(fitted, scope, errors)
-        if round_ in (2, rounds - 2):
+        if round_ in (3, rounds - 2):
             errors, scales = learn_scales(fitted, scope, errors)
         if round_ >= rounds // 2:
             pseudo_jobs = _learn_pseudo_jobs(fitted, Misfit(errors), form)
