@@ -3,7 +3,7 @@
 With w processes of A accelerators each on n nodes, m samples a process and micro-step, a micro-steps a step, and p
 servers:
 
-    compute      = (overhead + sample * m / A) * crowding * stretch(need / c)
+    compute      = (overhead + sample * m / A) * (w / n)^neighbours * crowding * stretch(need / c)
     crowding     = max(1, w c / C) * (1 + crowd * share)      c cores a process, C cores that the job can have
     share        = min(1, w c / C) - c / C                     how much fuller the cores are than with one process
     stretch(r)   = (1 + r^4)^(1/4)                             fewer cores than a process needs make it slower
@@ -38,6 +38,7 @@ Array = NDArray[np.float64]
 NAMES = (
     "overhead",
     "sample",
+    "neighbours",
     "crowd",
     "local",
     "local_step",
@@ -57,13 +58,15 @@ NAMES = (
     "compute_share",
 )
 """The coefficients, in the order of the last axis of every ``theta``; natural logarithms, but
-for ``sharing`` (itself: how much slower a node's link is by the workers sharing it) and ``split`` (a logit). The last
+for ``sharing`` and ``neighbours`` (themselves: how much slower a node's link, and each worker, is by the workers of
+one node) and ``split`` (a logit). The last
 three belong to ``channels``."""
 
 SIZE = len(NAMES)
 (
     OVERHEAD,
     SAMPLE,
+    NEIGHBOURS,
     CROWD,
     LOCAL,
     LOCAL_STEP,
@@ -110,7 +113,7 @@ class Form:
         return everything
 
 
-_ALWAYS = (OVERHEAD, SAMPLE, CROWD, OVERLAP, NEED, WORKER_BUSY, COMPUTE_SHARE)
+_ALWAYS = (OVERHEAD, SAMPLE, NEIGHBOURS, CROWD, OVERLAP, NEED, WORKER_BUSY, COMPUTE_SHARE)
 ALL_REDUCE = Form((*_ALWAYS, LOCAL, LOCAL_STEP, NET, NET_STEP, SHARING))
 SERVED = Form((*_ALWAYS, PUSH, APPLY, CONNECT, SHARD, SERVER_NEED, SERVER_BUSY))
 
@@ -237,6 +240,8 @@ def _compute(theta: Array, configurations: Configurations) -> Array:
     c = configurations
     coefficient = np.exp(theta[:, :, None])
     compute = coefficient[:, OVERHEAD] + coefficient[:, SAMPLE] * (batches(theta, c) / c.accelerators)
+    if np.any(c.workers != c.nodes):
+        compute = compute * np.exp(theta[:, NEIGHBOURS, None] * np.log(c.workers / c.nodes))
     if np.any(np.isfinite(c.cluster_cpu)):
         compute = compute * _crowding(c, coefficient[:, CROWD])
     if not np.all(np.isnan(c.worker_cpu)):
