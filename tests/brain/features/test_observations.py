@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from convoy.brain.features import frames
 from convoy.brain.ingest.history import import_history
 from convoy.brain.ingest.reports import Ingest
-from convoy.brain.models.frame import observations_of
+from convoy.brain.models.throughput.frame import observations_of
 from convoy.brain.store import jobs
 from convoy.brain.store.engine import writing
 from convoy.brain.store.tables import Recommendation

@@ -12,7 +12,7 @@ from convoy.brain.features.columns import COLUMNS
 from convoy.brain.ingest.history.absent import UNREAD, absent, without
 from convoy.brain.ingest.history.columns import BY_NAME, FILE_COLUMNS, ORIGIN, REQUIRED
 from convoy.brain.ingest.history.rows import Fault, RowCheck
-from convoy.brain.models.frame import labels_of, observations_of
+from convoy.brain.models.throughput.frame import labels_of, observations_of
 from support import history_files
 
 REQUIREMENTS = [BY_NAME[name] for name in REQUIRED]

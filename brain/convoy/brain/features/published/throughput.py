@@ -17,7 +17,7 @@ import pandas as pd
 
 from convoy.brain.features.published.table import read_table
 from convoy.brain.models.backtest.data import DataSet
-from convoy.brain.models.frame import canonical_model
+from convoy.brain.models.throughput.frame import canonical_model
 
 DL2_CORES = 2.0
 """CPU that each server and each worker of dl2_ps was allotted."""

@@ -6,7 +6,7 @@ import math
 
 from convoy.brain.features.columns import BY_NAME
 from convoy.brain.ingest.history.columns import FILE_COLUMNS, ORIGIN, REQUIRED
-from convoy.brain.models.frame import DEFAULTS, LABELS, WINDOW_NOISE
+from convoy.brain.models.throughput.frame import DEFAULTS, LABELS, WINDOW_NOISE
 
 _READ = {
     **{name: f"no job is found alike by its {name.replace('_', ' ')}" for name in LABELS},

@@ -12,7 +12,7 @@ import pytest
 
 from convoy.brain.models import ThroughputModel
 
-BENCHMARK = Path(__file__).resolve().parents[3] / "benchmarks" / "bench_throughput_model.py"
+BENCHMARK = Path(__file__).resolve().parents[4] / "benchmarks" / "bench_throughput_model.py"
 SHARED = BENCHMARK.parents[2] / "shared" / "data"
 
 

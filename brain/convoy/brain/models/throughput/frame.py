@@ -1,23 +1,36 @@
 """Frames of observations and of questions: columns, what makes a row unusable, rows merged by configuration.
 
 A frame has one row a measurement, or a question. Columns may be absent or NaN where unknown; those of
-``DEFAULTS`` fall back to them. Only strategy ``allreduce`` (or none given) is modelled.
+``DEFAULTS`` fall back to them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from convoy.brain.models.physics import Array, Configurations
+from convoy.brain.models.throughput.physics import Array, Configurations
 
-LABELS = ("template", "model", "cluster", "accelerator", "node_type")
+CHANNELS = ("worker_cpu_used", "ps_cpu_used_max", "compute_seconds")
+"""Columns of what nodes show beside speed, in the order of ``Observations.shown``."""
+
+LABELS = ("template", "model", "cluster", "accelerator", "node_type", "strategy", "mode")
 """What may make two jobs alike."""
 
-DEFAULTS = {"nodes": 1.0, "batch_size": 1.0, "accumulation_steps": 1.0, "worker_cpu": 1.0, "cluster_cpu": np.inf}
+DEFAULTS = {
+    "nodes": 1.0,
+    "ps": 0.0,
+    "batch_size": np.nan,
+    "accumulation_steps": 1.0,
+    "accelerators_per_worker": 1.0,
+    "worker_cpu": np.nan,
+    "ps_cpu": np.nan,
+    "cluster_cpu": np.inf,
+}
+"""What is assumed of a configuration where a row doesn't say; NaN stays unknown."""
 
 SESSION_GAP_SECONDS = 300.0
 """Measurements further apart than this are of different sessions; what disturbs one needn't disturb the next."""
@@ -63,26 +76,47 @@ def _column(frame: pd.DataFrame, name: str, default: float) -> Array:
 def configurations_of(frame: pd.DataFrame) -> tuple[Configurations, NDArray[np.object_]]:
     """Return the configurations of all rows and, for each row, why it can't be one ("" where it can).
 
-    Reasons: ``StrategyNotModelled``, ``InvalidConfiguration``. An unusable row holds one worker with a batch of one.
+    Reasons: ``StrategyNotModelled``, ``InvalidConfiguration``. An unusable row holds one worker.
     """
     columns = {"workers": _column(frame, "workers", np.nan)}
     columns.update({name: _column(frame, name, default) for name, default in DEFAULTS.items()})
     reasons: NDArray[np.object_] = np.full(len(frame), "", dtype=object)
+    strategy, mode = _text(frame, "strategy"), _text(frame, "mode")
+    # rows that don't say are of parameter servers where there are some
+    served = (strategy == "ps") | ((strategy == "") & (columns["ps"] > 0))
+    columns["ps"] = np.where(served, columns["ps"], 0.0)
     valid = np.ones(len(frame), dtype=bool)
     for name, values in columns.items():
-        finite = np.isfinite(values) | (np.isposinf(values) if name == "cluster_cpu" else False)
-        at_least = 1.0 if name in ("workers", "nodes", "accumulation_steps") else 0.0
-        valid &= finite & (values > 0) & (values >= at_least) & ((values < 1e12) | ~np.isfinite(values))
+        valid &= _possible(name, values)
+    valid &= ~served | (columns["ps"] >= 1)
     reasons[~valid] = "InvalidConfiguration"
-    if "strategy" in frame.columns:
-        strategy = frame["strategy"].astype(object)
-        foreign = (strategy.notna() & ~strategy.isin(["allreduce", ""])).to_numpy(dtype=bool)
-        reasons[foreign] = "StrategyNotModelled"
-        valid &= ~foreign
-    fallback = {"workers": 1.0, **DEFAULTS}
-    clean = {name: np.where(valid, values, fallback[name]) for name, values in columns.items()}
+    foreign = ~np.isin(strategy, ["ps", "allreduce", ""]) | (served & ~np.isin(mode, ["sync", "async", ""]))
+    reasons[foreign] = "StrategyNotModelled"
+    valid &= ~foreign
+    clean = {name: np.where(valid, values, {"workers": 1.0, **DEFAULTS}[name]) for name, values in columns.items()}
     clean["nodes"] = np.minimum(clean["nodes"], clean["workers"])
-    return Configurations(**clean), reasons
+    # asynchronous workers have batches of their own: one that nobody told is what samples are counted in
+    alone = served & (mode == "async") & np.isnan(clean["batch_size"])
+    clean["batch_size"] = np.where(alone, 1.0, clean["batch_size"])
+    clean["accelerators"] = clean.pop("accelerators_per_worker")
+    return Configurations(asynchronous=np.where(served & (mode == "async"), 1.0, 0.0), **clean), reasons
+
+
+def _possible(name: str, values: Array) -> NDArray[np.bool_]:
+    unknown = np.isnan(values) if np.isnan(DEFAULTS.get(name, 0.0)) else np.isposinf(values)
+    if name not in DEFAULTS or np.isfinite(DEFAULTS[name]):
+        unknown = np.zeros(len(values), dtype=bool)
+    least = 1.0 if name in ("workers", "nodes", "accumulation_steps", "accelerators_per_worker") else 0.0
+    at_least = values >= least if least or name == "ps" else values > least
+    return np.asarray(unknown | (np.isfinite(values) & at_least & (values < 1e12)))
+
+
+def _text(frame: pd.DataFrame, name: str) -> NDArray[np.object_]:
+    """Return a column of labels, "" where a row doesn't say."""
+    if name not in frame.columns:
+        return np.full(len(frame), "", dtype=object)
+    column = frame[name].astype(object)
+    return np.asarray(column.where(column.notna(), "").astype(str).to_numpy(dtype=object))
 
 
 @dataclass(frozen=True)
@@ -93,14 +127,13 @@ class Observations:
     log_speed: Array
     variance: Array
     sessions: Array
+    shown: Array
+    """What the nodes showed beside speed, (channels, k), of ``CHANNELS``; NaN where unknown."""
+    group: str = ""
+    """The hardware that it ran on."""
 
     def __len__(self) -> int:
         return len(self.log_speed)
-
-    @property
-    def typical_batch(self) -> float:
-        """The geometric mean of the batches observed; 1 where nothing was."""
-        return float(np.exp(np.mean(np.log(self.configurations.batch_size)))) if len(self) else 1.0
 
     def relative(self, batch: float) -> Observations:
         """Return the observations with samples counted in units of ``batch``."""
@@ -108,20 +141,23 @@ class Observations:
             self, configurations=self.configurations.relative(batch), log_speed=self.log_speed - np.log(batch)
         )
 
+    def take(self, kept: NDArray[np.intp]) -> Observations:
+        """Return the observations at ``kept``."""
+        return Observations(
+            self.configurations.take(kept),
+            self.log_speed[kept],
+            self.variance[kept],
+            self.sessions[kept],
+            self.shown[:, kept],
+            self.group,
+        )
+
     def thinned(self, most: int) -> Observations:
         """Return at most ``most`` configurations, spread evenly over all in the order of their features."""
         if len(self) <= most:
             return self
-        features = self.configurations.features
-        order = np.lexsort(features.T[::-1])
-        kept = np.sort(order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)])
-        return replace(
-            self,
-            configurations=self.configurations.take(kept),
-            log_speed=self.log_speed[kept],
-            variance=self.variance[kept],
-            sessions=self.sessions[kept],
-        )
+        order = np.lexsort(self.configurations.features.T[::-1])
+        return self.take(np.sort(order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)]))
 
 
 SLOWEST, FASTEST = 1e-9, 1e15
@@ -135,16 +171,16 @@ class _Usable:
     variance: Array
     time: Array
     weight: Array
+    shown: Array
 
 
 def _usable(frame: pd.DataFrame) -> _Usable:
     configurations, reasons = configurations_of(frame)
     speed = _column(frame, "throughput", np.nan)
     reasons[(reasons == "") & ~((speed >= SLOWEST) & (speed <= FASTEST))] = "NotASpeed"
-    if "status" in frame.columns:
-        status = frame["status"].astype(object)
-        bad = (status.notna() & ~status.isin(["ok", ""])).to_numpy(dtype=bool)
-        reasons[bad] = status.to_numpy()[bad]
+    status = _text(frame, "status")
+    bad = ~np.isin(status, ["ok", ""])
+    reasons[bad] = status[bad]
     rows = np.flatnonzero(reasons == "")
     speed = speed[rows]
     window = np.maximum(_column(frame, "window_seconds", 10.0)[rows], 1e-3)
@@ -157,28 +193,41 @@ def _usable(frame: pd.DataFrame) -> _Usable:
         time = np.asarray(seconds, dtype=np.float64)[rows]
     else:
         time = np.full(len(rows), np.nan)
-    return _Usable(configurations.take(rows), np.log(speed), noise**2, time, window)
+    shown = np.vstack([_column(frame, name, np.nan)[rows] for name in CHANNELS])
+    # the only server is the largest
+    alone = np.where(configurations.ps[rows] == 1, _column(frame, "ps_cpu_used", np.nan)[rows], np.nan)
+    shown[1] = np.where(np.isnan(shown[1]), alone, shown[1])
+    with np.errstate(invalid="ignore"):
+        shown = np.where((shown > 1e-12) & (shown < 1e12), shown, np.nan)
+    return _Usable(configurations.take(rows), np.log(speed), noise**2, time, window, shown)
 
 
 def _key(configurations: Configurations) -> Array:
-    c = configurations
-    columns = [c.workers, c.nodes, c.batch_size, c.accumulation_steps, c.worker_cpu, c.cluster_cpu]
-    return np.column_stack([np.round(column, 6) for column in columns])
+    columns = [getattr(configurations, field.name) for field in fields(configurations)]
+    return np.column_stack([np.round(np.where(np.isnan(column), -1.0, column), 6) for column in columns])
 
 
 def observations_of(frame: pd.DataFrame) -> Observations:
     """Merge the usable rows of one job by configuration.
 
     A configuration's log speed is a mean in which rows far from the median count less (weights of a Student-t with
-    four degrees of freedom), so that one stray window changes little however far it strays.
+    four degrees of freedom), so that one stray window changes little however far it strays. What its nodes showed is
+    the median.
     """
     usable = _usable(frame)
     if not len(usable.log_speed):
         empty = np.zeros(0)
-        return Observations(usable.configurations, empty, empty, empty)
+        return Observations(usable.configurations, empty, empty, empty, usable.shown)
     _, first, group = np.unique(_key(usable.configurations), axis=0, return_index=True, return_inverse=True)
     group = group.reshape(-1)
+    if len(first) == len(group):  # nothing to merge
+        kept = _longest(usable.weight)
+        all_of = Observations(
+            usable.configurations, usable.log_speed, usable.variance, np.ones(len(group)), usable.shown
+        )
+        return all_of if len(kept) == len(group) else all_of.take(kept)
     speeds, variances, sessions, length = (np.zeros(len(first)) for _ in range(4))
+    shown = np.full((len(CHANNELS), len(first)), np.nan)
     order = np.argsort(group, kind="stable")
     bounds = np.searchsorted(group[order], np.arange(len(first) + 1))
     for index in range(len(first)):
@@ -186,15 +235,26 @@ def observations_of(frame: pd.DataFrame) -> Observations:
         speeds[index], variances[index] = _robust_mean(usable.log_speed[rows], usable.variance[rows])
         sessions[index] = _sessions(usable.time[rows])
         length[index] = usable.weight[rows].sum()
-    kept = np.arange(len(first))
-    if len(kept) > MAX_CONFIGURATIONS:
-        kept = np.sort(np.argsort(-length, kind="stable")[:MAX_CONFIGURATIONS])
-    return Observations(
-        usable.configurations.take(first[kept]),
-        speeds[kept],
-        variances[kept],
-        sessions[kept],
-    )
+        shown[:, index] = [_median(values) for values in usable.shown[:, rows]]
+    merged = Observations(usable.configurations.take(first), speeds, variances, sessions, shown)
+    return merged.take(_longest(length))
+
+
+def _longest(length: Array) -> NDArray[np.intp]:
+    """Return the places, in order, of the ``MAX_CONFIGURATIONS`` that were measured longest."""
+    if len(length) <= MAX_CONFIGURATIONS:
+        return np.arange(len(length))
+    return np.sort(np.argsort(-length, kind="stable")[:MAX_CONFIGURATIONS])
+
+
+def group_of(labels: dict[str, str]) -> str:
+    """Return what names a job's hardware; jobs of one group share what the physics gets wrong of it."""
+    return "/".join(labels.get(name, "") for name in ("cluster", "accelerator", "node_type"))
+
+
+def _median(values: Array) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else np.nan
 
 
 def _robust_mean(values: Array, variance: Array) -> tuple[float, float]:

@@ -7,36 +7,55 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
-from convoy.brain.models.frame import (
+from convoy.brain.models.state import State
+from convoy.brain.models.throughput.frame import (
     DEFAULT_WINDOW_SECONDS,
     WINDOW_NOISE,
     Observations,
     configurations_of,
+    group_of,
     labels_of,
     observations_of,
     repeat_scatter,
 )
-from convoy.brain.models.physics import Array, Configurations
-from convoy.brain.models.posterior import Draws, Posterior, infer
-from convoy.brain.models.prior import HistoryJob, Prior, learn
+from convoy.brain.models.throughput.misfit import Misfit
+from convoy.brain.models.throughput.physics import ALL_REDUCE, SERVED, Array, Configurations, with_unknown_batch
+from convoy.brain.models.throughput.posterior import Draws, Posterior, infer
+from convoy.brain.models.throughput.prior import HistoryJob, Prior, learn
+from convoy.brain.models.throughput.saved import restored, saved
+from convoy.brain.models.throughput.summary import LARGEST, summary
 
-SCOPE_DRAWS = 1500
+SCOPE_DRAWS = 1000
 CACHED_PRIORS = 64
 MANY_BATCHES = 16
 """Configurations beyond which a job's typical batch counts as known no better."""
 LEARNED_CONFIGURATIONS = 48
 """Configurations of one job that a prior is learned from: more add little to eight coefficients."""
-LARGEST = 600.0
-"""Logarithms of speed beyond it are cut, so that every speed is finite."""
-
 COLUMNS = ("mean", "lower", "upper", "latent_sd", "reason")
+
+
+UNKNOWN_BATCH = "-unknown-batch"
+_FORMS = {"allreduce": ALL_REDUCE, "sync-ps": SERVED, "async-ps": SERVED}
+FORMS = {**_FORMS, **{kind + UNKNOWN_BATCH: with_unknown_batch(form) for kind, form in _FORMS.items()}}
+"""Of each kind of job, the coefficients that act."""
+
+
+def kind_of(configurations: Configurations) -> str:
+    """Return the kind of job that configurations are of: priors are learned a kind."""
+    c = configurations
+    strategy = ("async-ps" if c.asynchronous[0] else "sync-ps") if c.ps[0] > 0 else "allreduce"
+    return strategy + (UNKNOWN_BATCH if np.isnan(c.batch_size).any() else "")
+
+
+def _unit(configurations: Configurations) -> float:
+    """Return the job's unit of batches: the geometric mean of what is alike among its configurations."""
+    return float(np.exp(np.mean(np.log(configurations.unit))))
 
 
 @dataclass(frozen=True)
@@ -54,6 +73,7 @@ class _Asked:
     batch: float
     posterior: Posterior | None
     """None: neither history nor job showed anything."""
+    prior: Prior
 
 
 class ThroughputModel:
@@ -83,27 +103,44 @@ class ThroughputModel:
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
-        self.prior_ = Prior()
-        self._draws: OrderedDict[tuple[object, ...], list[Draws]] = OrderedDict()
+        self.priors_: dict[str, Prior] = {}
+        self._draws: OrderedDict[tuple[object, ...], tuple[list[Draws], Misfit]] = OrderedDict()
 
     def fit(self, history: pd.DataFrame) -> ThroughputModel:
         """Learn from measurements of past jobs; an empty history leaves the physical default."""
-        jobs, squares, freedom = [], 0.0, 0.0
+        jobs: dict[str, list[HistoryJob]] = {}
+        scatters: dict[str, Array] = {}
         for name, rows in _by_job(history):
             observations = observations_of(rows).thinned(LEARNED_CONFIGURATIONS)
             if len(observations):
-                own = observations.relative(observations.typical_batch)
-                jobs.append(HistoryJob(name, labels_of(rows), own))
-                scatter = repeat_scatter(rows)
-                squares, freedom = squares + scatter[0], freedom + scatter[1]
-        self.prior_ = learn(sorted(jobs, key=lambda job: job.name), (squares, freedom))
+                kind = kind_of(observations.configurations)
+                labels = labels_of(rows)
+                own = replace(observations.relative(_unit(observations.configurations)), group=group_of(labels))
+                jobs.setdefault(kind, []).append(HistoryJob(name, labels, own))
+                scatters[kind] = scatters.get(kind, np.zeros(2)) + repeat_scatter(rows)
+        self.priors_ = {
+            kind: learn(sorted(found, key=lambda job: job.name), tuple(scatters[kind]), FORMS[kind])
+            for kind, found in jobs.items()
+        }
         self._draws.clear()
         return self
 
+    def state(self) -> State:
+        """Return what was learned, for a model file."""
+        return saved(self.priors_, self.seed)
+
+    @classmethod
+    def restored(cls, state: State) -> ThroughputModel:
+        """Return the model that ``state`` was taken of."""
+        priors, seed = restored(state)
+        model = cls(seed)
+        model.priors_ = priors
+        return model
+
     @property
     def history_jobs(self) -> int:
-        """Jobs whose evidence formed the prior."""
-        return len(self.prior_.jobs)
+        """Jobs whose evidence formed the priors."""
+        return sum(len(prior.jobs) for prior in self.priors_.values())
 
     def predict(self, observed: pd.DataFrame, query: pd.DataFrame, level: float = 0.9) -> pd.DataFrame:
         """Predict the mean speed over each question's ``window_seconds`` (300 where absent).
@@ -130,11 +167,10 @@ class ThroughputModel:
             if asked.posterior is None:
                 reasons[asked.usable] = "NothingKnown"
             elif len(asked.usable):
-                values, left = asked.posterior.latent(asked.configurations)
-                noise = self.prior_.misfit.session_sd**2 + _window_variance(query.iloc[asked.usable])
-                freedom = 5.0 + self.history_jobs
-                numbers[asked.usable] = _summary(values + np.log(asked.batch), left, noise, level, freedom)
-                reasons[asked.usable] = self._reasons(asked.posterior.observations, asked.configurations)
+                latents = asked.posterior.latent(asked.configurations)
+                noise = asked.prior.misfit.errors.session**2 + _window_variance(query.iloc[asked.usable])
+                numbers[asked.usable] = summary(latents, np.log(asked.batch), noise, level)
+                reasons[asked.usable] = self._reasons(asked.posterior.seen.observations, asked.configurations)
         frame = pd.DataFrame(numbers, index=query.index, columns=list(COLUMNS[:4]))
         frame["reason"] = pd.Series(reasons, index=query.index, dtype=object)
         return frame
@@ -161,35 +197,41 @@ class ThroughputModel:
             configurations = configurations.take(usable)
             observations = observations_of(own)
             sizes = observations.configurations if len(observations) else configurations
-            batch = float(np.exp(np.mean(np.log(sizes.batch_size)))) if len(sizes) else 1.0
+            batch = _unit(sizes) if len(sizes) else 1.0
             labels = {**labels_of(own), **labels_of(rows)}
-            posterior = self._posterior(name, labels, observations.relative(batch), len(sizes))
-            answers.append(_Asked(places, places[usable], why, configurations.relative(batch), batch, posterior))
+            kind = kind_of(sizes) if len(sizes) else "allreduce"
+            prior = self.priors_.get(kind) or Prior(form=FORMS[kind])
+            observations = replace(observations.relative(batch), group=group_of(labels))
+            posterior = self._posterior(name, labels, observations, len(sizes), prior)
+            answers.append(
+                _Asked(places, places[usable], why, configurations.relative(batch), batch, posterior, prior)
+            )
         return answers
 
     def _posterior(
-        self, name: str, labels: dict[str, str], observations: Observations, batches: int
+        self, name: str, labels: dict[str, str], observations: Observations, batches: int, prior: Prior
     ) -> Posterior | None:
-        prior = self._prior_draws(name, labels, min(batches, MANY_BATCHES))
-        if not len(observations) and len(prior) == 1:
+        draws, misfit = self._known(name, labels, min(batches, MANY_BATCHES), prior)
+        if not len(observations) and len(draws) == 1:
             return None
         # the same question has the same answer: the seed follows from the job
         generator = np.random.default_rng([self.seed, zlib.crc32(name.encode())])
-        return infer(observations, prior, self.prior_.misfit, generator)
+        return infer(observations, draws, misfit, generator)
 
-    def _prior_draws(self, name: str, labels: dict[str, str], batches: int) -> list[Draws]:
-        known = any(job.name == name for job in self.prior_.jobs)
-        key = (name if known else None, tuple(sorted(labels.items())), batches)
+    def _known(self, name: str, labels: dict[str, str], batches: int, prior: Prior) -> tuple[list[Draws], Misfit]:
+        """Return draws of the scopes that apply to a job, and the misfit, from other jobs than itself."""
+        known = any(job.name == name for job in prior.jobs)
+        key = (id(prior), name if known else None, tuple(sorted(labels.items())), batches)
         if key in self._draws:
             self._draws.move_to_end(key)
             return self._draws[key]
         generator = np.random.default_rng(self.seed)
-        scopes = self.prior_.scopes(labels, without=(name,), batches=batches)
+        scopes = prior.scopes(labels, without=(name,), batches=batches)
         draws = [Draws.of(scope, SCOPE_DRAWS, generator) for scope in scopes]
-        self._draws[key] = draws
+        self._draws[key] = draws, replace(prior.misfit, shared=prior.misfit.shared.without(name))
         if len(self._draws) > CACHED_PRIORS:
             self._draws.popitem(last=False)
-        return draws
+        return self._draws[key]
 
     def _reasons(self, observations: Observations, asked: Configurations) -> NDArray[np.object_]:
         if not len(observations):
@@ -220,25 +262,3 @@ def _window_variance(rows: pd.DataFrame) -> Array:
         window = np.full(len(rows), np.nan)
     window = np.where(np.isfinite(window) & (window > 0), window, DEFAULT_WINDOW_SECONDS)
     return np.minimum(WINDOW_NOISE**2 * 10.0 / window, 0.09)
-
-
-def _summary(values: Array, left: Array, noise: Array, level: float, freedom: float) -> Array:
-    """Return mean, lower, upper, latent sd (n, 4) of draws (draws, n) of log speed with variances left and noise.
-
-    The interval has a spread of its own on each side of the mean, since what is unknown about scaling is lopsided: no
-    job runs faster than its workers together.
-    """
-    mean = values.mean(axis=0)
-    away = values - mean
-    below = np.minimum(away, 0.0)
-    share = np.clip(np.count_nonzero(below, axis=0) / len(values), 0.05, 0.95)
-    variance = np.einsum("ij,ij->j", away, away) / len(values)
-    under = np.einsum("ij,ij->j", below, below) / len(values)
-    variance_below = under / share
-    variance_above = np.maximum(variance - under, 0.0) / (1 - share)
-    quantile = float(student.ppf(0.5 + level / 2, freedom))
-    lower = mean - quantile * np.sqrt(variance_below + left + noise)
-    upper = mean + quantile * np.sqrt(variance_above + left + noise)
-    latent = np.sqrt(variance + left)
-    bounded = np.clip(np.column_stack([mean, lower, upper]), -LARGEST, LARGEST)
-    return np.column_stack([np.exp(bounded), latent])

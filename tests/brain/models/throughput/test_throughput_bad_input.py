@@ -45,7 +45,7 @@ def test_nothing_known_is_undefined_with_its_reason() -> None:
 
 def test_what_isnt_a_configuration_is_undefined_and_spoils_nothing_else(learned: ThroughputModel) -> None:
     query = questions(2, 0, -1, np.nan, np.inf, 4)
-    query["strategy"] = ["allreduce"] * 5 + ["ps"]
+    query["strategy"] = ["allreduce"] * 5 + ["ring"]
     answer = learned.predict(seen(workers=[1], throughput=[100.0]), query)
     assert list(answer["reason"][1:]) == ["InvalidConfiguration"] * 4 + ["StrategyNotModelled"]
     assert answer[NUMBERS].iloc[1:].isna().all(axis=None)

@@ -1,0 +1,5 @@
+"""Speed of training jobs, with all-reduce or parameter servers, at configurations that they haven't seen."""
+
+from convoy.brain.models.throughput.model import ThroughputModel
+
+__all__ = ["ThroughputModel"]

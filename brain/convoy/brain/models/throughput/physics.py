@@ -1,0 +1,281 @@
+"""The time of one training step, with all-reduce or parameter servers, from coefficients in logarithms.
+
+With w processes of A accelerators each on n nodes, m samples a process and micro-step, a micro-steps a step, and p
+servers:
+
+    compute      = (overhead + sample * m / A) * (w / n)^neighbours * crowding * stretch(need / c)
+    crowding     = max(1, w c / C) * (1 + crowd * share)      c cores a process, C cores that the job can have
+    share        = min(1, w c / C) - c / C                     how much fuller the cores are than with one process
+    stretch(r)   = (1 + r^4)^(1/4)                             fewer cores than a process needs make it slower
+    exchange     = 0                                           all-reduce, one accelerator
+                   local + local_step * (w A - 2)                on one node
+                   net * (w / n)^sharing + net_step * (w A - 2)  on several
+                   (push * w + apply) * stretch(server_need / c_p) / p + connect * w + shard * p     servers
+    step         = (a - 1) compute + (compute^g + exchange^g)^(1/g)      g = 1 + exp(overlap): 1 is no overlap
+    speed        = w m a / step                                samples/s
+
+With asynchronous servers a step is one worker's own cycle, and the same form holds: with many workers the capacity
+of the servers, p / push, bounds the speed. Where a job's batch is unknown, m = w^-split, split from 0 (each worker
+has its own batch) to 1 (all share one).
+
+Sources: compute, all-reduce and overlap after Pollux (Qiao et al., OSDI 2021); the servers' terms after Optimus (Peng
+et al., EuroSys 2018), and ``apply``, without which few servers look faster than they are with one worker. Crowding and
+stretch are ours. What nodes show beside speed is in ``channels``.
+
+Batches are counted in units of the job's own (``Configurations.relative``): how much of a step is overhead at that
+batch is alike among jobs, the seconds a sample aren't.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+NAMES = (
+    "overhead",
+    "sample",
+    "neighbours",
+    "crowd",
+    "local",
+    "local_step",
+    "net",
+    "net_step",
+    "sharing",
+    "overlap",
+    "push",
+    "apply",
+    "connect",
+    "shard",
+    "need",
+    "server_need",
+    "split",
+    "worker_busy",
+    "server_busy",
+    "compute_share",
+)
+"""The coefficients, in the order of the last axis of every ``theta``; natural logarithms, but
+for ``sharing`` and ``neighbours`` (themselves: how much slower a node's link, and each worker, is by the workers of
+one node) and ``split`` (a logit). The last
+three belong to ``channels``."""
+
+SIZE = len(NAMES)
+(
+    OVERHEAD,
+    SAMPLE,
+    NEIGHBOURS,
+    CROWD,
+    LOCAL,
+    LOCAL_STEP,
+    NET,
+    NET_STEP,
+    SHARING,
+    OVERLAP,
+    PUSH,
+    APPLY,
+    CONNECT,
+    SHARD,
+    NEED,
+    SERVER_NEED,
+    SPLIT,
+    WORKER_BUSY,
+    SERVER_BUSY,
+    COMPUTE_SHARE,
+) = range(SIZE)
+
+LEVEL: Array = np.zeros(SIZE)
+"""The direction in which ``theta`` moves when the same job runs slower by a constant factor: speed falls by as much,
+and what its nodes show relative to the time of a step stays as it is."""
+LEVEL[[OVERHEAD, SAMPLE, LOCAL, LOCAL_STEP, NET, NET_STEP, PUSH, APPLY, CONNECT, SHARD]] = 1.0
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which coefficients act in one kind of job; arrays over them have them in this order."""
+
+    active: tuple[int, ...] = tuple(range(SIZE))
+
+    def __len__(self) -> int:
+        return len(self.active)
+
+    @property
+    def level(self) -> Array:
+        """``LEVEL``, of the active ones."""
+        return np.asarray(LEVEL[list(self.active)])
+
+    def full(self, theta: Array) -> Array:
+        """Return all coefficients (draws, SIZE) given the active ones (draws, len); the others are nothing's."""
+        everything = np.zeros((len(theta), SIZE))
+        everything[:, self.active] = theta
+        return everything
+
+
+_ALWAYS = (OVERHEAD, SAMPLE, NEIGHBOURS, CROWD, OVERLAP, NEED, WORKER_BUSY, COMPUTE_SHARE)
+ALL_REDUCE = Form((*_ALWAYS, LOCAL, LOCAL_STEP, NET, NET_STEP, SHARING))
+SERVED = Form((*_ALWAYS, PUSH, APPLY, CONNECT, SHARD, SERVER_NEED, SERVER_BUSY))
+
+
+def with_unknown_batch(form: Form) -> Form:
+    """Return the form of jobs whose batch nobody told."""
+    return Form((*form.active, SPLIT))
+
+
+@dataclass(frozen=True)
+class Configurations:
+    """Configurations of one job, each field an array of shape (n,)."""
+
+    workers: Array
+    nodes: Array
+    ps: Array
+    """Parameter servers; 0 with all-reduce."""
+    asynchronous: Array
+    """1 with asynchronous parameter servers, else 0."""
+    batch_size: Array
+    """NaN where unknown."""
+    accumulation_steps: Array
+    accelerators: Array
+    """Accelerators of one worker."""
+    worker_cpu: Array
+    """Cores of one worker; NaN where unknown (then they suffice)."""
+    ps_cpu: Array
+    """Cores of one server; NaN where unknown."""
+    cluster_cpu: Array
+    """Cores that the job can have in its cluster; infinity where unknown (then nothing is crowded)."""
+
+    def __len__(self) -> int:
+        return len(self.workers)
+
+    def take(self, rows: NDArray[np.intp]) -> Configurations:
+        """Return the configurations at ``rows``."""
+        return Configurations(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    def relative(self, batch: float) -> Configurations:
+        """Return the configurations with batches counted in units of ``batch`` samples."""
+        return replace(self, batch_size=self.batch_size / batch)
+
+    @property
+    def unit(self) -> Array:
+        """What is alike among a job's configurations: a worker's batch; with synchronous servers all workers'."""
+        batch = np.where(np.isnan(self.batch_size), 1.0, self.batch_size)
+        shared = (self.ps > 0) & (self.asynchronous == 0)
+        return np.asarray(
+            np.where(shared & ~np.isnan(self.batch_size), batch * self.workers * self.accumulation_steps, batch)
+        )
+
+    @property
+    def features(self) -> Array:
+        """Coordinates (n, 4) in which nearby configurations err alike: log of workers, nodes, servers and batch."""
+        batch = np.where(np.isnan(self.batch_size), 1.0, self.batch_size)
+        return np.asarray(np.log(np.column_stack([self.workers, self.nodes, np.maximum(self.ps, 1.0), batch])))
+
+
+def _stretch(need: Array, allotted: Array) -> Array:
+    """Return by how much work stretches that needs ``need`` cores and has ``allotted``; 1 where that is unknown."""
+    known = np.where(np.isnan(allotted), np.inf, allotted)
+    ratio = (need / known) ** 2
+    return np.asarray(np.sqrt(np.sqrt(1.0 + ratio * ratio)))
+
+
+def _crowding(configurations: Configurations, crowd: Array) -> Array:
+    """Return the factor (draws, n) on compute time of sharing cores; ``crowd`` has shape (draws, 1)."""
+    c = configurations
+    cores = np.where(np.isnan(c.worker_cpu), 1.0, c.worker_cpu)
+    demand = c.workers * cores / c.cluster_cpu
+    share = np.minimum(1.0, demand) - np.minimum(1.0, cores / c.cluster_cpu)
+    return np.asarray(np.maximum(1.0, demand) * (1.0 + crowd * share))
+
+
+def batches(theta: Array, configurations: Configurations) -> Array:
+    """Return samples a process and micro-step, (n,), or (draws, n) where some are unknown."""
+    known = configurations.batch_size
+    missing = np.isnan(known)
+    if not missing.any():
+        return known
+    split = 1.0 / (1.0 + np.exp(-theta[:, SPLIT, None]))
+    return np.where(missing, np.exp(-split * np.log(configurations.workers)), known)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of each draw at each configuration; seconds, each (draws, n)."""
+
+    compute: Array
+    """Of one micro-step."""
+    exchange: Array
+    """Of gradients and parameters, before any of it is hidden behind compute."""
+    log_step: Array
+    """Logarithm of the whole step."""
+
+
+def step_of(theta: Array, configurations: Configurations) -> Step:
+    """Return the step's parts for ``theta`` of shape (draws, SIZE)."""
+    c = configurations
+    compute = _compute(theta, c)
+    exchange = _exchange(theta, c)
+    gamma = 1.0 + np.exp(theta[:, OVERLAP, None])
+    log_compute = np.log(compute)
+    apart = np.log(np.maximum(exchange, 1e-300)) - log_compute
+    # log of (compute^g + exchange^g)^(1/g), the larger taken out
+    log_step = np.log1p(np.exp(-gamma * np.abs(apart))) / gamma + np.maximum(apart, 0.0) + log_compute
+    if np.any(c.accumulation_steps != 1):
+        log_step = np.log(np.exp(log_step) + (c.accumulation_steps - 1.0) * compute)
+    return Step(compute, exchange, log_step)
+
+
+def log_samples(theta: Array, configurations: Configurations) -> Array:
+    """Return the logarithm of a step's samples, (n,), or (draws, n) where some batches are unknown."""
+    c = configurations
+    return np.asarray(np.log(c.workers * batches(theta, c) * c.accumulation_steps))
+
+
+def log_speed(theta: Array, configurations: Configurations) -> Array:
+    """Return the logarithm of samples/s, shape (draws, n), for ``theta`` of shape (draws, SIZE)."""
+    return np.asarray(log_samples(theta, configurations) - step_of(theta, configurations).log_step)
+
+
+def _compute(theta: Array, configurations: Configurations) -> Array:
+    c = configurations
+    coefficient = np.exp(theta[:, :, None])
+    compute = coefficient[:, OVERHEAD] + coefficient[:, SAMPLE] * (batches(theta, c) / c.accelerators)
+    if np.any(c.workers != c.nodes):
+        compute = compute * np.exp(theta[:, NEIGHBOURS, None] * np.log(c.workers / c.nodes))
+    if np.any(np.isfinite(c.cluster_cpu)):
+        compute = compute * _crowding(c, coefficient[:, CROWD])
+    if not np.all(np.isnan(c.worker_cpu)):
+        compute = compute * _stretch(coefficient[:, NEED], c.worker_cpu)
+    return np.asarray(compute)
+
+
+def _exchange(theta: Array, configurations: Configurations) -> Array:
+    c = configurations
+    served = c.ps > 0
+    if served.all():
+        return server_seconds(theta, c) + np.exp(theta[:, SHARD, None]) * c.ps
+    devices = c.workers * c.accelerators
+    hops = np.maximum(devices - 2.0, 0.0)
+    local = (c.nodes <= 1) & ~served
+    exchange = np.zeros((len(theta), len(c)))
+    if local.any():
+        exchange[:, local] = np.exp(theta[:, LOCAL, None]) + np.exp(theta[:, LOCAL_STEP, None]) * hops[local]
+    far = (c.nodes > 1) & ~served
+    if far.any():
+        crowd = np.log(c.workers[far] / c.nodes[far])
+        link = np.exp(theta[:, NET, None] + theta[:, SHARING, None] * crowd)
+        exchange[:, far] = link + np.exp(theta[:, NET_STEP, None]) * hops[far]
+    exchange[:, (devices <= 1) & ~served] = 0.0
+    if served.any():
+        some = c.take(np.flatnonzero(served))
+        exchange[:, served] = server_seconds(theta, some) + np.exp(theta[:, SHARD, None]) * some.ps
+    return exchange
+
+
+def server_seconds(theta: Array, configurations: Configurations) -> Array:
+    """Return seconds of one step in which one server is at work, (draws, n); rows without servers mean nothing."""
+    c = configurations
+    push = (np.exp(theta[:, PUSH, None]) * c.workers + np.exp(theta[:, APPLY, None])) / np.maximum(c.ps, 1.0)
+    if not np.all(np.isnan(c.ps_cpu)):
+        push = push * _stretch(np.exp(theta[:, SERVER_NEED, None]), c.ps_cpu)
+    return np.asarray(push + np.exp(theta[:, CONNECT, None]) * c.workers)
