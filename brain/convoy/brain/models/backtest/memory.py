@@ -14,7 +14,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from convoy.brain.models.backtest.bootstrap import LEVEL, RESAMPLES
-from convoy.brain.models.memory import AutopilotLike, DlroverRule, KrrRule, MemoryModel, TunedMargin, VpaRule
+from convoy.brain.models.memory import (
+    AutopilotLike,
+    DlroverRule,
+    KrrRule,
+    MemoryModel,
+    MemoryRule,
+    TunedMargin,
+    VpaRule,
+)
 from convoy.brain.models.memory.usage import seconds_of
 
 Array = NDArray[np.float64]
@@ -218,8 +226,10 @@ def _answers(
 ) -> Iterator[pd.DataFrame]:
     before = before.drop(columns="__at__")
     for name, method in methods.items():
+        found = None
         for rate in rates:
-            found = method.recommend(before, oom_rate=rate, horizon=span).set_index("container")
+            if found is None or not isinstance(method, MemoryRule) or method.takes_rate:
+                found = method.recommend(before, oom_rate=rate, horizon=span).set_index("container")
             limits = found["limit_bytes"].reindex(needed.index.astype(str))
             yield pd.DataFrame(
                 {

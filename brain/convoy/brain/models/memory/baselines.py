@@ -28,10 +28,12 @@ DAY = 86400.0
 class MemoryRule:
     """A rule of thumb: ``fit`` changes nothing, ``recommend`` answers as ``MemoryModel.recommend`` does.
 
-    A rule takes no notice of ``oom_rate``; of ``horizon`` only where it says so.
+    A rule takes no notice of ``oom_rate`` and ``horizon``, except where it says so.
     """
 
     name = ""
+    takes_rate = False
+    """Whether the limit depends on ``oom_rate``."""
 
     def fit(self, usage: pd.DataFrame) -> Self:
         """Return the rule: there is nothing to learn. The frame is checked.
@@ -152,6 +154,7 @@ class TunedMargin(MemoryRule):
     """
 
     name = "largest of a window, with a margin tuned on other containers"
+    takes_rate = True
 
     def __init__(self, window: float = 7.0) -> None:
         self.window = window

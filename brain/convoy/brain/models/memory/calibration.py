@@ -1,10 +1,10 @@
-"""How often containers exceed a limit: counted by container, with a prior where they are few.
+"""How often containers exceed a limit: counted over windows, with a prior where containers are few.
 
-Rows of one container aren't independent, so each container counts once, with the share of its windows in which it
-exceeded. That is conformal risk control (Angelopoulos et al., ICLR 2024) over containers, with one change: it takes
-the container to come as exceeding always, so that n containers can't promise less than 1 / (n + 1); here it
-is taken to exceed as often as a heavy-tailed prior says. With many containers the two agree; with few, ours is an
-honest guess instead of no answer, and ``promises`` tells them apart.
+Rows of one container aren't independent: what is few or many are containers, not rows. That is conformal risk control
+(Angelopoulos et al., ICLR 2024) over containers, with one change: it takes the container to come as exceeding always,
+so that n containers can't promise less than 1 / (n + 1); here it is taken to exceed as often as a heavy-tailed prior
+says. With many containers the two agree; with few, ours is an honest guess instead of no answer, and ``promises``
+tells them apart.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ class Calibration:
 
     scores: Array
     """What was needed, as a score (n,)."""
-    weights: Array
-    """Of each score; those of one container sum to 1 (n,)."""
     killed: Flags
     """At least that score was wanted (n,)."""
     containers: int
@@ -40,16 +38,16 @@ class Calibration:
     @classmethod
     def of(cls, scores: Array, container: Array, killed: Flags, prior_scale: float) -> Calibration:
         """Return the calibration to scores (n,) of the windows of containers, named by number (n,)."""
-        _, place, counts = np.unique(container, return_inverse=True, return_counts=True)
-        return cls(scores, 1.0 / counts[place], killed, len(counts), prior_scale)
+        return cls(scores, killed, len(np.unique(container)), prior_scale)
 
     def rate(self, score: float) -> float:
-        """Return how often a container is expected to exceed ``score``: falls with it, strictly."""
+        """Return in which share of windows ``score`` is expected to be exceeded: falls with it, strictly."""
         over = (self.scores > score).astype(np.float64)
         # how much more a killed container would have used is as unknown as the tail of the prior
         beyond = np.exp(-np.maximum(score - self.scores, 0.0) / self.prior_scale)
         over = np.where(self.killed, beyond, over)
-        return float((over @ self.weights + PRIOR_WEIGHT * self._prior(score)) / (self.containers + PRIOR_WEIGHT))
+        seen = self.containers * over.mean() if len(over) else 0.0
+        return float((seen + PRIOR_WEIGHT * self._prior(score)) / (self.containers + PRIOR_WEIGHT))
 
     def score(self, rate: float) -> float:
         """Return the least score that is exceeded at ``rate`` (in (0, 1)) at most."""

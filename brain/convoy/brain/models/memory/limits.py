@@ -103,7 +103,6 @@ class Heads:
                 "tail": head.tail is not None,
             }
             tensors[f"{at}.scores"] = calibration.scores
-            tensors[f"{at}.weights"] = calibration.weights
             tensors[f"{at}.killed"] = calibration.killed.astype(np.uint8)
             tensors.update({} if head.tail is None else head.tail.tensors(at))
         return document, tensors
@@ -116,7 +115,6 @@ class Heads:
             said, at = document[name], f"{prefix}.{name}"
             calibration = Calibration(
                 np.asarray(tensors[f"{at}.scores"], dtype=np.float64),
-                np.asarray(tensors[f"{at}.weights"], dtype=np.float64),
                 np.asarray(tensors[f"{at}.killed"]).astype(np.bool_),
                 int(said["containers"]),
                 float(said["prior_scale"]),

@@ -42,8 +42,8 @@ class MemoryModel:
     time) and, where known, ``template``, ``role``, ``rank``, ``limit_bytes``, ``oom`` (killed at its limit: at least
     that was wanted, so the reading is censored).
 
-    What is promised: over containers like those of the history, a limit is exceeded within the horizon with
-    probability ``oom_rate``, each container counting once. It isn't promised for each container by itself, nor after
+    What is promised: over containers like those of the history, a limit is exceeded within the horizon in a
+    share ``oom_rate`` of all horizons. It isn't promised for each container by itself, nor after
     a change that no past shows. Fewer than 1 / oom_rate - 1 containers can't promise the rate: the margin then leans
     on a prior, on the wide side, and the reason says ``FewContainers``.
 

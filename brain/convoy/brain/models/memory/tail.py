@@ -29,6 +29,8 @@ SPREAD_PENALTY = 0.3
 """Ridge penalty of the mean excess: a tenth of the rows say all that is known of it."""
 FARTHEST = 4.0
 """Standard deviations of a feature beyond which the mean excess doesn't follow it."""
+TRUSTED = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",)
+"""What skops doesn't know of the trees: a class of arrays."""
 NARROWEST, WIDEST = 0.003, 2.0
 """Bounds of the mean excess, in logarithms."""
 
@@ -72,28 +74,27 @@ class Tail:
 
     @classmethod
     def fitted(cls, examples: Examples, seed: int) -> Self | None:
-        """Learn from examples, each container counting once; None where they are too few."""
+        """Learn from examples; None where they are too few."""
         if len(examples) < LEAST_EXAMPLES or examples.containers < LEAST_CONTAINERS:
             return None
         needed = examples.needed + np.where(examples.killed, KILL_EXCESS, 0.0) - examples.anchor
         needed = np.maximum(needed, LOWEST)
-        weights = weights_of(examples)
         quantiles, excesses = [], []
         for base in BASES:
             model = HistGradientBoostingRegressor(
                 loss="quantile",
                 quantile=base,
                 max_depth=3,
-                learning_rate=0.05,
-                max_iter=100,
+                learning_rate=0.08,
+                max_iter=60,
                 min_samples_leaf=40,
                 l2_regularization=10.0,
                 early_stopping=False,
                 random_state=seed,
-            ).fit(examples.features, needed, weights)
+            ).fit(examples.features, needed)
             quantiles.append(model)
             over = needed - model.predict(examples.features)
-            excesses.append(Excess.fitted(examples.features, over, weights))
+            excesses.append(Excess.fitted(examples.features, over, weights_of(examples)))
         return cls(tuple(quantiles), tuple(excesses))
 
     def at(self, features: Array) -> tuple[Array, Array]:
@@ -123,7 +124,8 @@ class Tail:
         """
         quantiles, excesses = [], []
         for number in range(len(BASES)):
-            quantiles.append(from_tensor(tensors[f"{prefix}.{number}.quantile"], HistGradientBoostingRegressor))
+            trees = tensors[f"{prefix}.{number}.quantile"]
+            quantiles.append(from_tensor(trees, HistGradientBoostingRegressor, trusted=TRUSTED))
             rows = np.asarray(tensors[f"{prefix}.{number}.excess"], dtype=np.float64)
             excesses.append(Excess(rows[0], rows[1], rows[2], float(rows[3, 0])))
         return cls(tuple(quantiles), tuple(excesses))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ Flags = NDArray[np.bool_]
 
 REQUIRED = ("container", "time", "used_bytes")
 LABELS = ("template", "role", "rank")
+_DAYS = re.compile(r"(?<=\d)d\b")
 NOTHING = -np.inf
 """Logarithm of a use of zero: the container ran and used nothing."""
 
@@ -92,7 +94,9 @@ def seconds_of(horizon: object) -> float:
         if isinstance(horizon, int | float) and not isinstance(horizon, bool):
             seconds = float(horizon)
         else:
-            seconds = float(pd.Timedelta(horizon).total_seconds())  # type: ignore[arg-type]
+            # pandas is about to drop its small letter for days, which Kubernetes and Prometheus write
+            span = _DAYS.sub("D", horizon) if isinstance(horizon, str) else horizon
+            seconds = float(pd.Timedelta(span).total_seconds())  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         seconds = float("nan")
     if not (np.isfinite(seconds) and seconds > 0):
