@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm as normal
+from scipy.stats import t as student
 
 from convoy.core.api.errors import CorruptState, InvalidInput
 
@@ -118,7 +120,7 @@ class BackTest:
     def coverage(self, seed: int = 0) -> Interval | None:
         """Return the share of rows within the interval, its mean over jobs; None: there are no intervals."""
         shares = [score.covered / score.rows for score in self.scores if score.covered is not None]
-        return Interval(*_bootstrap(np.array(shares), seed)) if shares else None
+        return Interval(*np.clip(_bootstrap(np.array(shares), seed), 0.0, 1.0).tolist()) if shares else None
 
     def width(self) -> float | None:
         """Return the geometric mean over jobs of upper / lower; None: there are no intervals."""
@@ -199,17 +201,28 @@ def _logs(scores: tuple[JobScore, ...]) -> NDArray[np.float64]:
 
 
 def _bootstrap(values: NDArray[np.float64], seed: int) -> tuple[float, float, float]:
-    """Return the mean of the jobs' values with its percentile interval, jobs drawn with replacement."""
-    if not len(values):
-        return math.nan, math.nan, math.nan
+    """Return the mean of the jobs' values with its percentile interval, jobs drawn with replacement.
+
+    Of few jobs the percentiles are too narrow: they are spread by Student's quantile over the normal one and by
+    sqrt(n / (n - 1)) (the expanded percentile interval; Hesterberg, The American Statistician 69(4), 2015).
+    """
+    count = len(values)
+    if count < 2:
+        only = float(values[0]) if count else math.nan
+        return only, only, only
     generator = np.random.default_rng(seed)
-    means = []
-    for begin in range(0, DRAWS, max(1, _CHUNK // len(values))):
-        count = min(max(1, _CHUNK // len(values)), DRAWS - begin)
-        means.append(values[generator.integers(len(values), size=(count, len(values)))].mean(axis=1))
+    rows, means = max(1, _CHUNK // count), []
+    for begin in range(0, DRAWS, rows):
+        drawn = generator.integers(count, size=(min(rows, DRAWS - begin), count))
+        means.append(values[drawn].mean(axis=1))
     lower, upper = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    estimate = float(values.mean())
-    return estimate, min(float(lower), estimate), max(float(upper), estimate)
+    estimate, tail = float(values.mean()), (1 + LEVEL) / 2
+    wider = float(student.ppf(tail, count - 1) / normal.ppf(tail)) * math.sqrt(count / (count - 1))
+    return (
+        estimate,
+        estimate - wider * max(0.0, estimate - float(lower)),
+        estimate + wider * max(0.0, float(upper) - estimate),
+    )
 
 
 def _wrong(what: str) -> InvalidInput:
