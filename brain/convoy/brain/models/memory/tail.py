@@ -31,8 +31,8 @@ FARTHEST = 4.0
 """Standard deviations of a feature beyond which the mean excess doesn't follow it."""
 TRUSTED = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",)
 """What skops doesn't know of the trees: a class of arrays."""
-NARROWEST, WIDEST = 0.003, 2.0
-"""Bounds of the mean excess, in logarithms."""
+NARROWEST, WIDEST = 0.02, 2.0
+"""Bounds of the mean excess, in logarithms: where use is all but constant, the rate would hang on its rounding."""
 
 
 @dataclass(frozen=True)
