@@ -20,6 +20,9 @@ MOST_EXAMPLES = 60
 """Of one container."""
 TAIL_SCALE, RATIO_SCALE = 2.0, 0.25
 """Of the prior: in units of the tail's own scale; as a logarithm of (next / largest so far)."""
+GUARD = 0.01
+"""A window counts as exceeded from this far below the limit (a logarithm): where many containers' use is all but
+constant, a limit within the rounding of what they use would be exceeded by all of them or by none."""
 MOST_GROWTH = float(np.log(64.0))
 """A limit is never more than this above the most used."""
 
@@ -42,14 +45,14 @@ class Head:
         """
         tail = None if plain else Tail.fitted(examples, seed)
         if tail is None:
-            scores = examples.needed - examples.largest
+            scores = examples.needed + GUARD - examples.largest
             return cls(None, Calibration.of(scores, examples.container, examples.killed, RATIO_SCALE))
         scores, known = np.full(len(examples), np.nan), np.zeros(len(examples), dtype=np.bool_)
         for inside in _folds(examples.container, seed):
             others = Tail.fitted(examples.take(~inside), seed)
             if others is not None:
                 location, scale = others.at(examples.features[inside])
-                scores[inside] = (examples.needed - examples.anchor)[inside] - location
+                scores[inside] = (examples.needed + GUARD - examples.anchor)[inside] - location
                 scores[inside] /= scale
                 known |= inside
         if not known.any():
