@@ -21,6 +21,10 @@ from convoy.brain.models.throughput.misfit import PLACE, SCALES, Errors, Field, 
 from convoy.brain.models.throughput.physics import Array
 from convoy.brain.models.throughput.posterior import Mode, Scope
 
+DOUBT = (3.0, 3.0, 1.0)
+"""By how much the channels' errors exceed what they are in sample, where the coefficients that explain them were
+fitted to them as well: three times for cores in use, found on jobs left out; seconds of compute are what they are."""
+
 MOST_JOBS = 20
 MOST_ROWS = 20
 """Of the history, what errors' sizes are learned from; they are few, and the matrix is of all rows together."""
@@ -230,7 +234,9 @@ def learn_errors(jobs: Sequence[Fitted], scope: Scope, start: Errors) -> Errors:
     bounds = [(value - FARTHEST, value + FARTHEST) for value in default]
     options = {"maxiter": ITERATIONS, "ftol": 1e-6}
     found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return _unpack(start, found.x, channels)
+    learned = _unpack(start, found.x, channels)
+    doubted = tuple(doubt * sd for doubt, sd in zip(DOUBT, learned.channel, strict=True))
+    return replace(learned, channel=doubted)
 
 
 def learn_scales(jobs: Sequence[Fitted], scope: Scope, errors: Errors) -> tuple[Errors, list[float]]:

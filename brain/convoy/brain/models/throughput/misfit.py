@@ -9,6 +9,7 @@ residuals (``Field``); a new job starts with its mean and what is left open of i
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -101,9 +102,9 @@ class Field:
         """Of the residuals in the mean, (N,)."""
         return np.asarray(self.root.T @ (self.root @ self.residual))
 
-    def without(self, job: str) -> Field:
+    def without(self, jobs: Collection[str]) -> Field:
         """Return what the other jobs' residuals say."""
-        kept = np.flatnonzero(self.jobs != job)
+        kept = np.flatnonzero(~np.isin(self.jobs, list(jobs)))
         if len(kept) == len(self.jobs):
             return self
         covariance = self.covariance[np.ix_(kept, kept)]

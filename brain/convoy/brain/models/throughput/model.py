@@ -24,6 +24,7 @@ from convoy.brain.models.throughput.frame import (
     observations_of,
     repeat_scatter,
 )
+from convoy.brain.models.throughput.held_out import corrected, width
 from convoy.brain.models.throughput.misfit import Misfit
 from convoy.brain.models.throughput.physics import ALL_REDUCE, SERVED, Array, Configurations, with_unknown_batch
 from convoy.brain.models.throughput.posterior import Draws, Posterior, infer
@@ -119,7 +120,7 @@ class ThroughputModel:
                 jobs.setdefault(kind, []).append(HistoryJob(name, labels, own))
                 scatters[kind] = scatters.get(kind, np.zeros(2)) + repeat_scatter(rows)
         self.priors_ = {
-            kind: learn(sorted(found, key=lambda job: job.name), tuple(scatters[kind]), FORMS[kind])
+            kind: corrected(*learn(sorted(found, key=lambda job: job.name), tuple(scatters[kind]), FORMS[kind]))
             for kind, found in jobs.items()
         }
         self._draws.clear()
@@ -169,7 +170,13 @@ class ThroughputModel:
             elif len(asked.usable):
                 latents = asked.posterior.latent(asked.configurations)
                 noise = asked.prior.misfit.errors.session**2 + _window_variance(query.iloc[asked.usable])
-                numbers[asked.usable] = summary(latents, np.log(asked.batch), noise, level)
+                numbers[asked.usable] = summary(
+                    latents,
+                    np.log(asked.batch),
+                    noise,
+                    level,
+                    width(asked.prior.widths, len(asked.posterior.seen.observations)),
+                )
                 reasons[asked.usable] = self._reasons(asked.posterior.seen.observations, asked.configurations)
         frame = pd.DataFrame(numbers, index=query.index, columns=list(COLUMNS[:4]))
         frame["reason"] = pd.Series(reasons, index=query.index, dtype=object)
@@ -228,7 +235,7 @@ class ThroughputModel:
         generator = np.random.default_rng(self.seed)
         scopes = prior.scopes(labels, without=(name,), batches=batches)
         draws = [Draws.of(scope, SCOPE_DRAWS, generator) for scope in scopes]
-        self._draws[key] = draws, replace(prior.misfit, shared=prior.misfit.shared.without(name))
+        self._draws[key] = draws, replace(prior.misfit, shared=prior.misfit.shared.without({name}))
         if len(self._draws) > CACHED_PRIORS:
             self._draws.popitem(last=False)
         return self._draws[key]

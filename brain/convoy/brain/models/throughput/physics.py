@@ -18,8 +18,8 @@ With asynchronous servers a step is one worker's own cycle, and the same form ho
 of the servers, p / push, bounds the speed. Where a job's batch is unknown, m = w^-split, split from 0 (each worker
 has its own batch) to 1 (all share one).
 
-Sources: compute, all-reduce and overlap after Pollux (Qiao et al., OSDI 2021); the servers' terms after Optimus (Peng
-et al., EuroSys 2018), and ``apply``, without which few servers look faster than they are with one worker. Crowding and
+Sources: compute, all-reduce and overlap after Pollux (Qiao et al., OSDI 2021); the servers' terms after Optimus
+(Peng et al., EuroSys 2018), and ``apply``, without which few servers look faster than they are with one worker. Crowding and
 stretch are ours. What nodes show beside speed is in ``channels``.
 
 Batches are counted in units of the job's own (``Configurations.relative``): how much of a step is overhead at that

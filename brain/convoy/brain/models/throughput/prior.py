@@ -137,6 +137,8 @@ class Prior:
     form: Form = ALL_REDUCE
     pseudo_jobs: float = PSEUDO_JOBS[0]
     """How many jobs the physical default counts for in the covariance among jobs."""
+    widths: tuple[float, ...] = (1.0, 1.0, 1.0)
+    """By how much jobs left out ask for wider intervals; of ``held_out``."""
 
     def scopes(self, labels: dict[str, str], without: Iterable[str] = (), batches: int = 0) -> list[Scope]:
         """Return the scopes that apply to a job with ``labels``, from the history's jobs except those named.
@@ -217,8 +219,10 @@ def _group_scope(label: str, modes: Sequence[Gaussian], base: Scope, likeness: f
     return replace(base, name=label, mean=base.mean + trust * (own - base.mean), covariance=covariance, jobs=count)
 
 
-def learn(jobs: Iterable[HistoryJob], scatter: tuple[float, float], form: Form, rounds: int = 8) -> Prior:
-    """Learn a prior from jobs with at least one usable observation.
+def learn(
+    jobs: Iterable[HistoryJob], scatter: tuple[float, float], form: Form, rounds: int = 8
+) -> tuple[Prior, list[Fitted]]:
+    """Learn a prior from jobs with at least one usable observation; return it and the jobs, fitted under it.
 
     ``scatter`` is the summed squared deviation among repeated measurements, and its degrees of freedom.
     """
@@ -228,7 +232,7 @@ def learn(jobs: Iterable[HistoryJob], scatter: tuple[float, float], form: Form, 
     session = float(np.sqrt((squares + 5 * default.session**2) / (freedom + 5)))
     errors = replace(default, session=max(session, 0.01))
     if not usable:
-        return Prior(misfit=Misfit(errors), form=form)
+        return Prior(misfit=Misfit(errors), form=form), []
     scope, pseudo_jobs = default_scope(form), PSEUDO_JOBS[0]
     fitted: list[Fitted] = []
     scales = [1.0] * len(usable)
@@ -264,7 +268,7 @@ def learn(jobs: Iterable[HistoryJob], scatter: tuple[float, float], form: Form, 
         form=form,
         pseudo_jobs=pseudo_jobs,
     )
-    return replace(prior, stacking=_stack(prior, fitted))
+    return replace(prior, stacking=_stack(prior, fitted)), fitted
 
 
 def _mode(job: HistoryJob, scope: Scope, misfit: Misfit, scale: float, start: Array | None) -> Mode:

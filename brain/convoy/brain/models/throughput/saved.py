@@ -29,6 +29,7 @@ def saved(priors: dict[str, Prior], seed: int) -> State:
             "stacking": prior.stacking,
             "batch_spread": prior.batch_spread,
             "pseudo_jobs": prior.pseudo_jobs,
+            "widths": list(prior.widths),
         }
         tensors[f"{kind}.theta"] = np.array([job.theta for job in prior.jobs])
         tensors[f"{kind}.covariance"] = np.array([job.covariance for job in prior.jobs])
@@ -72,5 +73,6 @@ def restored(state: State) -> tuple[dict[str, Prior], int]:
             document["batch_spread"],
             Form(tuple(NAMES.index(name) for name in document["coefficients"])),
             document["pseudo_jobs"],
+            tuple(document["widths"]),
         )
     return priors, int(state.document["seed"])

@@ -17,12 +17,12 @@ STEPS = 24
 """Halvings in the search for a quantile."""
 
 
-def summary(latents: Sequence[Latent], offset: float, noise: Array, level: float) -> Array:
+def summary(latents: Sequence[Latent], offset: float, noise: Array, level: float, width: float = 1.0) -> Array:
     """Return mean, lower, upper (samples/s) and latent sd (of log speed), (n, 4).
 
     Each part of the posterior counts as two half Gaussians, with a spread of its own on each side of its mean, since
     what is unknown about scaling is lopsided: no job runs faster than its workers together. ``noise`` (n,) is the
-    variance of measuring, ``level`` the interval's probability.
+    variance of measuring, ``level`` the interval's probability; ``width`` multiplies the interval's logarithm.
     """
     shares = np.array([len(latent.values) for latent in latents], dtype=np.float64)
     shares /= shares.sum()
@@ -40,6 +40,7 @@ def summary(latents: Sequence[Latent], offset: float, noise: Array, level: float
         above.append(np.sqrt(np.maximum(total - part, 0.0) / (1 - fraction) + latent.left + noise))
     lower = _quantile(0.5 - level / 2, shares, centers, np.array(below), np.array(above))
     upper = _quantile(0.5 + level / 2, shares, centers, np.array(below), np.array(above))
+    lower, upper = mean + width * (lower - mean), mean + width * (upper - mean)
     bounded = np.clip(
         np.column_stack([mean, np.minimum(lower, mean), np.maximum(upper, mean)]) + offset, -LARGEST, LARGEST
     )
