@@ -25,6 +25,7 @@ from convoy.brain.models.throughput.physics import (
     Configurations,
     Step,
     log_samples,
+    namespace,
     server_seconds,
     step_of,
 )
@@ -37,24 +38,29 @@ SHARPNESS = 8.0
 
 def saturated(log_wanted: Array, allotted: Array) -> Array:
     """Return the logarithm of use, given that of what is wanted and the allotment in cores (NaN: unlimited)."""
-    over = log_wanted - np.log(np.where(np.isnan(allotted), np.inf, allotted))
-    return np.asarray(log_wanted - np.logaddexp(0.0, SHARPNESS * over) / SHARPNESS)
+    xp = namespace(log_wanted)
+    over = SHARPNESS * (log_wanted - xp.log(xp.where(xp.isnan(allotted), np.inf, allotted)))
+    used: Array = log_wanted - (xp.clip(over, 0.0, None) + xp.log1p(xp.exp(-xp.abs(over)))) / SHARPNESS
+    return used
 
 
 def log_worker(theta: Array, configurations: Configurations, step: Step) -> Array:
     """Return the logarithm of the cores that a worker uses, (draws, n)."""
-    wanted = theta[:, WORKER_BUSY, None] + _log_compute(configurations, step) - step.log_step
+    wanted = theta[..., WORKER_BUSY, None] + _log_compute(configurations, step) - step.log_step
     return saturated(wanted, configurations.worker_cpu)
 
 
 def log_server(theta: Array, configurations: Configurations, step: Step) -> Array:
     """Return the logarithm of the cores that the largest server uses, (draws, n); NaN without servers."""
-    wanted = theta[:, SERVER_BUSY, None] + np.log(server_seconds(theta, configurations)) - step.log_step
-    return np.where(configurations.ps > 0, saturated(wanted, configurations.ps_cpu), np.nan)
+    xp = namespace(theta)
+    wanted = theta[..., SERVER_BUSY, None] + xp.log(server_seconds(theta, configurations)) - step.log_step
+    used: Array = xp.where(configurations.ps > 0, saturated(wanted, configurations.ps_cpu), np.nan)
+    return used
 
 
 def _log_compute(configurations: Configurations, step: Step) -> Array:
-    return np.asarray(np.log(step.compute * configurations.accumulation_steps))
+    seconds: Array = namespace(step.compute).log(step.compute * configurations.accumulation_steps)
+    return seconds
 
 
 def expected(theta: Array, configurations: Configurations, step: Step, channel: int) -> Array:
@@ -63,7 +69,7 @@ def expected(theta: Array, configurations: Configurations, step: Step, channel: 
         return log_worker(theta, configurations, step)
     if channel == SERVER:
         return log_server(theta, configurations, step)
-    return np.asarray(theta[:, COMPUTE_SHARE, None] + _log_compute(configurations, step) - step.log_step)
+    return theta[..., COMPUTE_SHARE, None] + _log_compute(configurations, step) - step.log_step
 
 
 def readings(observations: Observations, samples: Array) -> tuple[Array, NDArray[np.intp], NDArray[np.intp]]:

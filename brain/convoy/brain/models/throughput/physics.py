@@ -19,16 +19,20 @@ of the servers, p / push, bounds the speed. Where a job's batch is unknown, m = 
 has its own batch) to 1 (all share one).
 
 Sources: compute, all-reduce and overlap after Pollux (Qiao et al., OSDI 2021); the servers' terms after Optimus
-(Peng et al., EuroSys 2018), and ``apply``, without which few servers look faster than they are with one worker. Crowding and
-stretch are ours. What nodes show beside speed is in ``channels``.
+(Peng et al., EuroSys 2018), and ``apply``, without which few servers look faster than they are with one worker.
+Crowding and stretch are ours. What nodes show beside speed is in ``channels``.
 
 Batches are counted in units of the job's own (``Configurations.relative``): how much of a step is overhead at that
 batch is alike among jobs, the seconds a sample aren't.
+
+Written once for numpy (one job) and torch (many at once, ``batched``): by functions of one name in both.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,30 +176,39 @@ class Configurations:
         return np.asarray(np.log(np.column_stack([self.workers, self.nodes, np.maximum(self.ps, 1.0), batch])))
 
 
+def namespace(values: Array) -> Any:
+    """Return the module whose functions work on ``values``: numpy, or torch for its tensors."""
+    return np if isinstance(values, np.ndarray) else sys.modules["torch"]
+
+
 def _stretch(need: Array, allotted: Array) -> Array:
     """Return by how much work stretches that needs ``need`` cores and has ``allotted``; 1 where that is unknown."""
-    known = np.where(np.isnan(allotted), np.inf, allotted)
-    ratio = (need / known) ** 2
-    return np.asarray(np.sqrt(np.sqrt(1.0 + ratio * ratio)))
+    xp = namespace(need)
+    ratio = (need / xp.where(xp.isnan(allotted), np.inf, allotted)) ** 2
+    stretch: Array = xp.sqrt(xp.sqrt(1.0 + ratio * ratio))
+    return stretch
 
 
 def _crowding(configurations: Configurations, crowd: Array) -> Array:
     """Return the factor (draws, n) on compute time of sharing cores; ``crowd`` has shape (draws, 1)."""
-    c = configurations
-    cores = np.where(np.isnan(c.worker_cpu), 1.0, c.worker_cpu)
+    c, xp = configurations, namespace(crowd)
+    cores = xp.where(xp.isnan(c.worker_cpu), 1.0, c.worker_cpu)
     demand = c.workers * cores / c.cluster_cpu
-    share = np.minimum(1.0, demand) - np.minimum(1.0, cores / c.cluster_cpu)
-    return np.asarray(np.maximum(1.0, demand) * (1.0 + crowd * share))
+    share = xp.clip(demand, None, 1.0) - xp.clip(cores / c.cluster_cpu, None, 1.0)
+    crowding: Array = xp.clip(demand, 1.0, None) * (1.0 + crowd * share)
+    return crowding
 
 
 def batches(theta: Array, configurations: Configurations) -> Array:
     """Return samples a process and micro-step, (n,), or (draws, n) where some are unknown."""
+    xp = namespace(theta)
     known = configurations.batch_size
-    missing = np.isnan(known)
+    missing = xp.isnan(known)
     if not missing.any():
         return known
-    split = 1.0 / (1.0 + np.exp(-theta[:, SPLIT, None]))
-    return np.where(missing, np.exp(-split * np.log(configurations.workers)), known)
+    split = 1.0 / (1.0 + xp.exp(-theta[..., SPLIT, None]))
+    found: Array = xp.where(missing, xp.exp(-split * xp.log(configurations.workers)), known)
+    return found
 
 
 @dataclass(frozen=True)
@@ -211,71 +224,76 @@ class Step:
 
 
 def step_of(theta: Array, configurations: Configurations) -> Step:
-    """Return the step's parts for ``theta`` of shape (draws, SIZE)."""
-    c = configurations
+    """Return the step's parts for ``theta`` of shape (draws, SIZE).
+
+    Of many jobs at once ``theta`` has shape (jobs, draws, SIZE), and the configurations' fields (jobs, 1, n).
+    """
+    c, xp = configurations, namespace(theta)
     compute = _compute(theta, c)
     exchange = _exchange(theta, c)
-    gamma = 1.0 + np.exp(theta[:, OVERLAP, None])
-    log_compute = np.log(compute)
-    apart = np.log(np.maximum(exchange, 1e-300)) - log_compute
+    gamma = 1.0 + xp.exp(theta[..., OVERLAP, None])
+    log_compute = xp.log(compute)
+    apart = xp.log(xp.clip(exchange, 1e-300, None)) - log_compute
     # log of (compute^g + exchange^g)^(1/g), the larger taken out
-    log_step = np.log1p(np.exp(-gamma * np.abs(apart))) / gamma + np.maximum(apart, 0.0) + log_compute
-    if np.any(c.accumulation_steps != 1):
-        log_step = np.log(np.exp(log_step) + (c.accumulation_steps - 1.0) * compute)
+    log_step = xp.log1p(xp.exp(-gamma * xp.abs(apart))) / gamma + xp.clip(apart, 0.0, None) + log_compute
+    if (c.accumulation_steps != 1).any():
+        log_step = xp.log(xp.exp(log_step) + (c.accumulation_steps - 1.0) * compute)
     return Step(compute, exchange, log_step)
 
 
 def log_samples(theta: Array, configurations: Configurations) -> Array:
     """Return the logarithm of a step's samples, (n,), or (draws, n) where some batches are unknown."""
     c = configurations
-    return np.asarray(np.log(c.workers * batches(theta, c) * c.accumulation_steps))
+    samples: Array = namespace(theta).log(c.workers * batches(theta, c) * c.accumulation_steps)
+    return samples
 
 
 def log_speed(theta: Array, configurations: Configurations) -> Array:
     """Return the logarithm of samples/s, shape (draws, n), for ``theta`` of shape (draws, SIZE)."""
-    return np.asarray(log_samples(theta, configurations) - step_of(theta, configurations).log_step)
+    return log_samples(theta, configurations) - step_of(theta, configurations).log_step
 
 
 def _compute(theta: Array, configurations: Configurations) -> Array:
-    c = configurations
-    coefficient = np.exp(theta[:, :, None])
-    compute = coefficient[:, OVERHEAD] + coefficient[:, SAMPLE] * (batches(theta, c) / c.accelerators)
-    if np.any(c.workers != c.nodes):
-        compute = compute * np.exp(theta[:, NEIGHBOURS, None] * np.log(c.workers / c.nodes))
-    if np.any(np.isfinite(c.cluster_cpu)):
-        compute = compute * _crowding(c, coefficient[:, CROWD])
-    if not np.all(np.isnan(c.worker_cpu)):
-        compute = compute * _stretch(coefficient[:, NEED], c.worker_cpu)
-    return np.asarray(compute)
+    c, xp = configurations, namespace(theta)
+    sample = xp.exp(theta[..., SAMPLE, None]) * (batches(theta, c) / c.accelerators)
+    compute: Array = xp.exp(theta[..., OVERHEAD, None]) + sample
+    if (c.workers != c.nodes).any():
+        compute = compute * xp.exp(theta[..., NEIGHBOURS, None] * xp.log(c.workers / c.nodes))
+    if xp.isfinite(c.cluster_cpu).any():
+        compute = compute * _crowding(c, xp.exp(theta[..., CROWD, None]))
+    if not xp.isnan(c.worker_cpu).all():
+        compute = compute * _stretch(xp.exp(theta[..., NEED, None]), c.worker_cpu)
+    return compute
 
 
 def _exchange(theta: Array, configurations: Configurations) -> Array:
-    c = configurations
+    c, xp = configurations, namespace(theta)
     served = c.ps > 0
     if served.all():
-        return server_seconds(theta, c) + np.exp(theta[:, SHARD, None]) * c.ps
+        return _served(theta, c)
     devices = c.workers * c.accelerators
-    hops = np.maximum(devices - 2.0, 0.0)
-    local = (c.nodes <= 1) & ~served
-    exchange = np.zeros((len(theta), len(c)))
-    if local.any():
-        exchange[:, local] = np.exp(theta[:, LOCAL, None]) + np.exp(theta[:, LOCAL_STEP, None]) * hops[local]
-    far = (c.nodes > 1) & ~served
+    hops = xp.clip(devices - 2.0, 0.0, None)
+    exchange: Array = xp.exp(theta[..., LOCAL, None]) + xp.exp(theta[..., LOCAL_STEP, None]) * hops
+    far = c.nodes > 1
     if far.any():
-        crowd = np.log(c.workers[far] / c.nodes[far])
-        link = np.exp(theta[:, NET, None] + theta[:, SHARING, None] * crowd)
-        exchange[:, far] = link + np.exp(theta[:, NET_STEP, None]) * hops[far]
-    exchange[:, (devices <= 1) & ~served] = 0.0
+        link = xp.exp(theta[..., NET, None] + theta[..., SHARING, None] * xp.log(c.workers / c.nodes))
+        exchange = xp.where(far, link + xp.exp(theta[..., NET_STEP, None]) * hops, exchange)
+    exchange = xp.where(devices <= 1, 0.0, exchange)
     if served.any():
-        some = c.take(np.flatnonzero(served))
-        exchange[:, served] = server_seconds(theta, some) + np.exp(theta[:, SHARD, None]) * some.ps
+        exchange = xp.where(served, _served(theta, c), exchange)
     return exchange
+
+
+def _served(theta: Array, configurations: Configurations) -> Array:
+    shards: Array = namespace(theta).exp(theta[..., SHARD, None]) * configurations.ps
+    return server_seconds(theta, configurations) + shards
 
 
 def server_seconds(theta: Array, configurations: Configurations) -> Array:
     """Return seconds of one step in which one server is at work, (draws, n); rows without servers mean nothing."""
-    c = configurations
-    push = (np.exp(theta[:, PUSH, None]) * c.workers + np.exp(theta[:, APPLY, None])) / np.maximum(c.ps, 1.0)
-    if not np.all(np.isnan(c.ps_cpu)):
-        push = push * _stretch(np.exp(theta[:, SERVER_NEED, None]), c.ps_cpu)
-    return np.asarray(push + np.exp(theta[:, CONNECT, None]) * c.workers)
+    c, xp = configurations, namespace(theta)
+    push = (xp.exp(theta[..., PUSH, None]) * c.workers + xp.exp(theta[..., APPLY, None])) / xp.clip(c.ps, 1.0, None)
+    if not xp.isnan(c.ps_cpu).all():
+        push = push * _stretch(xp.exp(theta[..., SERVER_NEED, None]), c.ps_cpu)
+    seconds: Array = push + xp.exp(theta[..., CONNECT, None]) * c.workers
+    return seconds
