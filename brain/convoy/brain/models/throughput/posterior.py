@@ -36,6 +36,10 @@ AROUND = 384
 
 DAMPING: Array = np.array([1.0, 0.5, 0.25, 0.0625])
 """Parts of a Gauss-Newton step that are tried."""
+LONGEST_MOVE = 3.0
+"""The most by which a coefficient moves in one step."""
+LEAST_GAIN = 1e-4
+"""Of the objective, in one step; with less the mode is reached."""
 
 FREEDOM = 4.0
 """Degrees of freedom of the Student-t weights of observations."""
@@ -130,11 +134,11 @@ def find_mode(seen: Seen, scope: Scope, covariance: Array, start: Array | None =
         weighted = cho_solve(factor, slope)
         gradient = weighted.T @ (seen.values - value) - precision @ (theta - scope.mean)
         move = np.linalg.solve(slope.T @ weighted + precision, gradient)
-        move *= min(1.0, 3.0 / max(1e-12, float(np.max(np.abs(move)))))
+        move *= min(1.0, LONGEST_MOVE / max(1e-12, float(np.max(np.abs(move)))))
         attempts = theta + DAMPING[:, None] * move
         found = objective(attempts)
         chosen = int(np.nanargmin(found))
-        if not found[chosen] < best - 1e-4:
+        if not found[chosen] < best - LEAST_GAIN:
             break
         theta, best = attempts[chosen], float(found[chosen])
         value, slope = seen.jacobian(theta)
