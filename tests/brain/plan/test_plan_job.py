@@ -50,7 +50,7 @@ def test_a_job_not_yet_measured_waits() -> None:
 
 
 def test_history_makes_it_a_change_with_its_numbers() -> None:
-    answer = plan_job(LEARNED, seen({1: 100.0}), asking(), Prices(per_core=0.05, currency="EUR"))
+    answer = plan_job(LEARNED, seen({1: 100.0, 2: 150.0}), asking(), Prices(per_core=0.05, currency="EUR"))
     assert (answer.decision, answer.reason) == (Decision.CHANGE, "MoreSpeed")
     assert answer.lower99 < answer.lower90 < answer.predicted < answer.upper90 < answer.upper99
     assert answer.price_per_hour == pytest.approx(0.05 * answer.target_workers)
@@ -137,7 +137,7 @@ def test_at_the_start_history_proposes_a_size_where_none_was_written() -> None:
 
 def test_parameter_servers_arent_guessed_at() -> None:
     answer = plan_job(LEARNED, seen({1: 100.0}), asking(strategy="ps"))
-    assert (answer.decision, answer.reason) == (Decision.UNDEFINED, "StrategyNotModelled")
+    assert (answer.decision, answer.reason) == (Decision.UNDEFINED, "StrategyNotPlanned")
 
 
 def test_an_objective_that_isnt_known_is_named() -> None:

@@ -58,7 +58,7 @@ def plan_job(
 
     Returns:
         The decision; its reason is one of ``NothingFits``, ``NoObservations``, ``NothingKnown``,
-        ``StrategyNotModelled``, ``UnknownObjective`` (UNDEFINED); ``ReplicasGiven``, ``OnlySize``,
+        ``StrategyNotPlanned``, ``UnknownObjective`` (UNDEFINED); ``ReplicasGiven``, ``OnlySize``,
         ``ChangedTooOften``, ``AlreadyBest``, ``GainTooSmall``, ``RestartNotPaidBack``, ``TooUncertain`` (KEEP);
         ``MoreSpeed``, ``StartFromHistory``, ``BackWithinLimits`` (CHANGE); ``NoHistoryYet``, ``Uncertain`` (EXPLORE).
         Never a size outside the limits, never zero workers.
@@ -74,6 +74,9 @@ def _decide(model: SpeedModel, observed: pd.DataFrame, request: JobRequest, pric
     if request.objective != "throughput":
         message = f"objective '{request.objective}' isn't known: expected 'throughput'"
         return JobRecommendation(Decision.UNDEFINED, "UnknownObjective", message, current)
+    if request.strategy not in ("", "allreduce"):
+        message = f"sizes of jobs with strategy '{request.strategy}' aren't planned yet: expected 'allreduce'"
+        return JobRecommendation(Decision.UNDEFINED, "StrategyNotPlanned", message, current)
     caps = guards.allowed_sizes(request.limits, request.processes_per_worker)
     if not caps.sizes:
         message = (
@@ -200,9 +203,8 @@ def _start(
         return _back_within(request, options, caps)
     known = [option for option in options if math.isfinite(option.predicted)]
     if not known or not model.history_jobs:
-        why = "NothingKnown" if not known or known[0].basis != "StrategyNotModelled" else known[0].basis
         return _undefined(
-            request, options, why, "no history says how such a job scales: the job starts as it is written"
+            request, options, "NothingKnown", "no history says how such a job scales: the job starts as it is written"
         )
     best = _best(known)
     judged = [
@@ -237,8 +239,7 @@ def _running(
 ) -> JobRecommendation:
     present = next(option for option in options if option.workers == request.current_workers)
     if not math.isfinite(present.predicted):
-        why = "StrategyNotModelled" if present.basis == "StrategyNotModelled" else "NothingKnown"
-        return _undefined(request, options, why, f"nothing is known of this job's speed ({present.basis})")
+        return _undefined(request, options, "NothingKnown", f"nothing is known of this job's speed ({present.basis})")
     if present.basis == "HistoryOnly":
         return _undefined(
             request, options, "NoObservations", "the job hasn't been measured yet: a plan waits for its first windows"
