@@ -50,10 +50,15 @@ def labels_of(frame: pd.DataFrame) -> dict[str, str]:
     for column in LABELS:
         if column in frame.columns:
             values = frame[column].dropna()
-            text = str(values.iloc[0]).strip() if len(values) else ""
+            text = _label(column, values.iloc[0]) if len(values) else ""
             if text:
-                found[column] = canonical_model(text) if column == "model" else text
+                found[column] = text
     return found
+
+
+def _label(column: str, value: object) -> str:
+    text = str(value).strip()
+    return canonical_model(text) if column == "model" else text
 
 
 ALIASES = {"imagenet": "resnet50", "ncf": "neumf", "yolo": "yolov3"}
@@ -64,6 +69,21 @@ def canonical_model(name: str) -> str:
     """Return one spelling for a model's names: ``ResNet-50``, ``resnet_50`` and ``imagenet`` are ``resnet50``."""
     plain = "".join(letter for letter in name.lower() if letter.isalnum())
     return ALIASES.get(plain, plain)
+
+
+def names_of(frame: pd.DataFrame, default: str = "") -> NDArray[np.object_]:
+    """Return the job of each row; ``default`` where a row doesn't say."""
+    if "job" not in frame.columns:
+        return np.full(len(frame), default, dtype=object)
+    jobs = frame["job"]
+    return np.asarray(jobs.astype(object).where(jobs.notna(), default).astype(str).to_numpy(dtype=object))
+
+
+def rows_by_job(names: NDArray[np.object_]) -> tuple[list[str], list[NDArray[np.intp]]]:
+    """Return the jobs, in the order in which they appear, and the places of each one's rows."""
+    codes, unique = pd.factorize(names)
+    order = np.argsort(codes, kind="stable")
+    return [str(name) for name in unique], np.split(order, np.cumsum(np.bincount(codes))[:-1]) if len(names) else []
 
 
 def _column(frame: pd.DataFrame, name: str, default: float) -> Array:
@@ -165,7 +185,11 @@ SLOWEST, FASTEST = 1e-9, 1e15
 
 
 @dataclass(frozen=True)
-class _Usable:
+class Usable:
+    """Rows of a frame that are measurements of a job's speed, one entry each."""
+
+    rows: NDArray[np.intp]
+    """Their places in the frame."""
     configurations: Configurations
     log_speed: Array
     variance: Array
@@ -173,8 +197,21 @@ class _Usable:
     weight: Array
     shown: Array
 
+    def take(self, kept: NDArray[np.intp]) -> Usable:
+        """Return the entries at ``kept``."""
+        return Usable(
+            self.rows[kept],
+            self.configurations.take(kept),
+            self.log_speed[kept],
+            self.variance[kept],
+            self.time[kept],
+            self.weight[kept],
+            self.shown[:, kept],
+        )
 
-def _usable(frame: pd.DataFrame) -> _Usable:
+
+def usable_of(frame: pd.DataFrame) -> Usable:
+    """Return the rows that can be learned from: configurations that ran well, and at a speed that is one."""
     configurations, reasons = configurations_of(frame)
     speed = _column(frame, "throughput", np.nan)
     reasons[(reasons == "") & ~((speed >= SLOWEST) & (speed <= FASTEST))] = "NotASpeed"
@@ -199,7 +236,7 @@ def _usable(frame: pd.DataFrame) -> _Usable:
     shown[1] = np.where(np.isnan(shown[1]), alone, shown[1])
     with np.errstate(invalid="ignore"):
         shown = np.where((shown > 1e-12) & (shown < 1e12), shown, np.nan)
-    return _Usable(configurations.take(rows), np.log(speed), noise**2, time, window, shown)
+    return Usable(rows, configurations.take(rows), np.log(speed), noise**2, time, window, shown)
 
 
 def _key(configurations: Configurations) -> Array:
@@ -208,13 +245,17 @@ def _key(configurations: Configurations) -> Array:
 
 
 def observations_of(frame: pd.DataFrame) -> Observations:
-    """Merge the usable rows of one job by configuration.
+    """Merge the usable rows of one job by configuration, as ``merged`` does."""
+    return merged(usable_of(frame))
+
+
+def merged(usable: Usable) -> Observations:
+    """Merge the measurements of one job by configuration.
 
     A configuration's log speed is a mean in which rows far from the median count less (weights of a Student-t with
     four degrees of freedom), so that one stray window changes little however far it strays. What its nodes showed is
     the median.
     """
-    usable = _usable(frame)
     if not len(usable.log_speed):
         empty = np.zeros(0)
         return Observations(usable.configurations, empty, empty, empty, usable.shown)
@@ -236,8 +277,8 @@ def observations_of(frame: pd.DataFrame) -> Observations:
         sessions[index] = _sessions(usable.time[rows])
         length[index] = usable.weight[rows].sum()
         shown[:, index] = [_median(values) for values in usable.shown[:, rows]]
-    merged = Observations(usable.configurations.take(first), speeds, variances, sessions, shown)
-    return merged.take(_longest(length))
+    together = Observations(usable.configurations.take(first), speeds, variances, sessions, shown)
+    return together.take(_longest(length))
 
 
 def _longest(length: Array) -> NDArray[np.intp]:
@@ -277,16 +318,17 @@ def _sessions(times: Array) -> float:
     return 1.0 + float(np.sum(np.diff(known) > SESSION_GAP_SECONDS)) if len(known) else 1.0
 
 
-def repeat_scatter(frame: pd.DataFrame) -> tuple[float, float]:
-    """Return the summed squared deviation of log speed among rows of equal configuration, and its freedom.
+def repeat_scatter(usable: Usable) -> tuple[float, float]:
+    """Return the summed squared deviation of log speed among a job's rows of equal configuration, and its freedom.
 
     What the rows' own standard deviations explain is taken off; deviations are cut at 30 %, so that one wrecked
     measurement doesn't set the noise of all.
     """
-    usable = _usable(frame)
     if len(usable.log_speed) < 2:
         return 0.0, 0.0
-    _, group = np.unique(_key(usable.configurations), axis=0, return_inverse=True)
+    first, group = np.unique(_key(usable.configurations), axis=0, return_inverse=True)
+    if len(first) == len(group):  # nothing is repeated
+        return 0.0, 0.0
     table = pd.DataFrame({"group": group.reshape(-1), "speed": usable.log_speed, "variance": usable.variance})
     grouped = table.groupby("group")
     size = grouped["speed"].transform("size")
@@ -294,3 +336,44 @@ def repeat_scatter(frame: pd.DataFrame) -> tuple[float, float]:
     excess = deviation**2 - table["variance"] * (1.0 - 1.0 / size)
     freedom = float((size.groupby(table["group"]).first() - 1).sum())
     return max(0.0, float(excess.sum())), freedom
+
+
+@dataclass(frozen=True)
+class JobRows:
+    """One job of a frame: its labels, what it showed, and ``repeat_scatter``."""
+
+    name: str
+    labels: dict[str, str]
+    observations: Observations
+    scatter: tuple[float, float]
+
+
+def jobs_of(frame: pd.DataFrame, most: int) -> list[JobRows]:
+    """Return the jobs of a history with at least one usable row, at most ``most`` configurations of each.
+
+    The frame is read as a whole, and jobs are split from arrays: thousands of small frames would take minutes.
+    """
+    if not len(frame):
+        return []
+    names = names_of(frame)
+    labels = _labels_by_job(frame, names)
+    usable = usable_of(frame)
+    jobs = []
+    for name, places in zip(*rows_by_job(names[usable.rows]), strict=True):
+        own = usable.take(places)
+        observations = replace(merged(own).thinned(most), group=group_of(labels[name]))
+        jobs.append(JobRows(name, labels[name], observations, repeat_scatter(own)))
+    return jobs
+
+
+def _labels_by_job(frame: pd.DataFrame, names: NDArray[np.object_]) -> dict[str, dict[str, str]]:
+    """Return ``labels_of`` each job."""
+    found: dict[str, dict[str, str]] = {str(name): {} for name in pd.unique(names)}
+    for column in LABELS:
+        if column in frame.columns:
+            firsts = pd.Series(frame[column].to_numpy(dtype=object)).groupby(names, sort=False).first().dropna()
+            for name, value in firsts.items():
+                text = _label(column, value)
+                if text:
+                    found[str(name)][column] = text
+    return found

@@ -20,13 +20,15 @@ from convoy.brain.models.throughput.frame import (
     Observations,
     configurations_of,
     group_of,
+    jobs_of,
     labels_of,
+    names_of,
     observations_of,
-    repeat_scatter,
+    rows_by_job,
 )
 from convoy.brain.models.throughput.held_out import corrected, width
 from convoy.brain.models.throughput.misfit import Misfit
-from convoy.brain.models.throughput.physics import ALL_REDUCE, SERVED, Array, Configurations, with_unknown_batch
+from convoy.brain.models.throughput.physics import ALL_REDUCE, SERVED, Array, Configurations, Form, with_unknown_batch
 from convoy.brain.models.throughput.posterior import Draws, Posterior, infer
 from convoy.brain.models.throughput.prior import HistoryJob, Prior, learn
 from convoy.brain.models.throughput.saved import restored, saved
@@ -54,6 +56,27 @@ def kind_of(configurations: Configurations) -> str:
     return strategy + (UNKNOWN_BATCH if np.isnan(c.batch_size).any() else "")
 
 
+def kinds_of(configurations: Configurations) -> list[str]:
+    """Return the kinds of job that some configurations are of, the first one's first."""
+    kinds = (kind_of(configurations.take(np.array([row]))) for row in _representatives(configurations))
+    return list(dict.fromkeys(kinds))
+
+
+def _representatives(configurations: Configurations) -> NDArray[np.intp]:
+    """Return the places of the first row of each combination of what a kind depends on."""
+    c = configurations
+    kinds = 4 * (c.ps > 0) + 2 * (c.asynchronous > 0) + np.isnan(c.batch_size)
+    return np.sort(np.unique(kinds, return_index=True)[1])
+
+
+def _most_alike(kind: str) -> list[str]:
+    """Return the kinds whose jobs may stand for a kind's, itself first; all-reduce and servers never do."""
+    served = kind.removesuffix(UNKNOWN_BATCH) in ("sync-ps", "async-ps")
+    same = [other for other in FORMS if (other.removesuffix(UNKNOWN_BATCH) in ("sync-ps", "async-ps")) == served]
+    strategy = kind.removesuffix(UNKNOWN_BATCH)
+    return sorted(same, key=lambda other: (other != kind, other.removesuffix(UNKNOWN_BATCH) != strategy))
+
+
 def _unit(configurations: Configurations) -> float:
     """Return the job's unit of batches: the geometric mean of what is alike among its configurations."""
     return float(np.exp(np.mean(np.log(configurations.unit))))
@@ -78,52 +101,62 @@ class _Asked:
 
 
 class ThroughputModel:
-    """Speed of synchronous all-reduce jobs, from a history of jobs and a job's own observations.
+    """Speed of training jobs with all-reduce or parameter servers, from a history of jobs and a job's own observations.
 
     Conventions are scikit-learn's: ``fit`` learns from a history and returns the model; attributes learned end in
     ``_``. Frames have one row a measurement, or a question; columns, absent or NaN where unknown:
 
-    ``job`` (rows of equal ``job`` belong together; absent: one job), ``template``, ``model``, ``cluster``,
-    ``accelerator``, ``node_type`` (labels: which jobs are alike), ``strategy`` ("allreduce"), ``workers`` (processes,
-    required), ``nodes``, ``batch_size`` (per worker and micro-step), ``accumulation_steps``, ``worker_cpu`` (allotted
-    cores), ``cluster_cpu`` (cores that the job can have in its cluster), ``throughput`` (samples/s),
-    ``throughput_sd`` (its standard error), ``observed_at`` (UTC), ``window_seconds``, ``status`` ("ok" | "failed" |
-    "oom" | "warming"; only "ok" is learned from).
+    - ``job``: rows of equal ``job`` belong together; absent: one job.
+    - ``template``, ``model``, ``cluster``, ``accelerator``, ``node_type``: labels, by which jobs may be alike.
+    - ``strategy`` ("allreduce" | "ps"; absent: servers where ``ps`` says so), ``mode`` of servers ("sync" | "async").
+    - ``workers`` (processes, required), ``nodes``, ``accelerators_per_worker``, ``ps`` (required with servers),
+      ``batch_size`` (per worker and micro-step; unknown: whether workers share one is inferred, asynchronous ones
+      have their own), ``accumulation_steps``.
+    - ``worker_cpu``, ``ps_cpu``: allotted cores (unknown: enough); ``cluster_cpu``: cores that the job can have.
+    - ``throughput`` (samples/s), ``throughput_sd`` (its standard error), ``observed_at`` (UTC; older rows count less),
+      ``window_seconds``, ``status`` ("ok" | "failed" | "oom" | "warming"; only "ok" is learned from).
+    - ``worker_cpu_used``, ``ps_cpu_used_max`` (``ps_cpu_used`` of a single server), cores; ``compute_seconds`` of a
+      step: where known, evidence of what a step consists of.
 
     Undefined, that is NaN in all numbers with a reason, only where
-      - the question isn't a configuration: ``InvalidConfiguration`` (no workers, a batch of zero, infinite...);
-      - the strategy isn't all-reduce: ``StrategyNotModelled``;
-      - neither the history nor the job showed a usable measurement: ``NothingKnown``.
+      - the question isn't a configuration: ``InvalidConfiguration`` (no workers, servers but none of them, a batch of
+        zero, infinite...);
+      - strategy or mode is another than those: ``StrategyNotModelled``;
+      - neither a history of such jobs (all-reduce, or servers) nor the job showed a usable measurement:
+        ``NothingKnown``.
     All else is finite, with 0 < lower <= mean <= upper.
 
-    Reasons of defined rows: ``Observed`` (this configuration ran), ``Interpolated`` (within the workers, nodes and
-    batches seen), ``Extrapolated`` (beyond them, with history), ``HistoryOnly`` (the job wasn't observed),
-    ``NoHistory`` (beyond what the job showed, and no history says how jobs scale: a physical default with a wide
-    interval).
+    Reasons of defined rows: ``Observed`` (this configuration ran), ``Interpolated`` (within the workers, nodes,
+    servers and batches seen), ``Extrapolated`` (beyond them, with history), ``HistoryOnly`` (the job wasn't
+    observed), ``NoHistory`` (beyond what the job showed, and no history says how such jobs scale: a physical default
+    with a wide interval).
     """
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
         self.priors_: dict[str, Prior] = {}
+        self._recast: dict[tuple[str, tuple[int, ...]], Prior] = {}
         self._draws: OrderedDict[tuple[object, ...], tuple[list[Draws], Misfit]] = OrderedDict()
 
     def fit(self, history: pd.DataFrame) -> ThroughputModel:
-        """Learn from measurements of past jobs; an empty history leaves the physical default."""
+        """Learn from measurements of past jobs; an empty history leaves the physical default.
+
+        Of a history of more than some hundred jobs the jobs are fitted together where torch is installed (one by one,
+        to the same end but slower, where it isn't), and what a comparison of jobs teaches is learned from some.
+        """
         jobs: dict[str, list[HistoryJob]] = {}
         scatters: dict[str, Array] = {}
-        for name, rows in _by_job(history):
-            observations = observations_of(rows).thinned(LEARNED_CONFIGURATIONS)
-            if len(observations):
-                kind = kind_of(observations.configurations)
-                labels = labels_of(rows)
-                own = replace(observations.relative(_unit(observations.configurations)), group=group_of(labels))
-                jobs.setdefault(kind, []).append(HistoryJob(name, labels, own))
-                scatters[kind] = scatters.get(kind, np.zeros(2)) + repeat_scatter(rows)
+        for job in jobs_of(history, LEARNED_CONFIGURATIONS):
+            kind = kind_of(job.observations.configurations)
+            own = job.observations.relative(_unit(job.observations.configurations))
+            jobs.setdefault(kind, []).append(HistoryJob(job.name, job.labels, own))
+            scatters[kind] = scatters.get(kind, np.zeros(2)) + job.scatter
         self.priors_ = {
             kind: corrected(*learn(sorted(found, key=lambda job: job.name), tuple(scatters[kind]), FORMS[kind]))
             for kind, found in jobs.items()
         }
         self._draws.clear()
+        self._recast.clear()
         return self
 
     def state(self) -> State:
@@ -177,7 +210,9 @@ class ThroughputModel:
                     level,
                     width(asked.prior.widths, len(asked.posterior.seen.observations)),
                 )
-                reasons[asked.usable] = self._reasons(asked.posterior.seen.observations, asked.configurations)
+                reasons[asked.usable] = self._reasons(
+                    asked.prior, asked.posterior.seen.observations, asked.configurations
+                )
         frame = pd.DataFrame(numbers, index=query.index, columns=list(COLUMNS[:4]))
         frame["reason"] = pd.Series(reasons, index=query.index, dtype=object)
         return frame
@@ -206,14 +241,24 @@ class ThroughputModel:
             sizes = observations.configurations if len(observations) else configurations
             batch = _unit(sizes) if len(sizes) else 1.0
             labels = {**labels_of(own), **labels_of(rows)}
-            kind = kind_of(sizes) if len(sizes) else "allreduce"
-            prior = self.priors_.get(kind) or Prior(form=FORMS[kind])
+            prior = self._prior_for(observations.configurations, configurations)
             observations = replace(observations.relative(batch), group=group_of(labels))
             posterior = self._posterior(name, labels, observations, len(sizes), prior)
             answers.append(
                 _Asked(places, places[usable], why, configurations.relative(batch), batch, posterior, prior)
             )
         return answers
+
+    def _prior_for(self, observed: Configurations, asked: Configurations) -> Prior:
+        """Return the prior of a job: its kind's; where no such job was seen, that of the kind most like it."""
+        kinds = [kind for one in (observed, asked) for kind in kinds_of(one)] or ["allreduce"]
+        learned = [kind for kind in _most_alike(kinds[0]) if kind in self.priors_]
+        active = {index for kind in kinds for index in FORMS[kind].active}
+        key = (learned[0] if learned else "", tuple(sorted(active)))
+        if key not in self._recast:
+            form = FORMS[kinds[0]] if active == set(FORMS[kinds[0]].active) else Form(key[1])
+            self._recast[key] = self.priors_[learned[0]].recast(form) if learned else Prior(form=form)
+        return self._recast[key]
 
     def _posterior(
         self, name: str, labels: dict[str, str], observations: Observations, batches: int, prior: Prior
@@ -240,10 +285,10 @@ class ThroughputModel:
             self._draws.popitem(last=False)
         return self._draws[key]
 
-    def _reasons(self, observations: Observations, asked: Configurations) -> NDArray[np.object_]:
+    def _reasons(self, prior: Prior, observations: Observations, asked: Configurations) -> NDArray[np.object_]:
         if not len(observations):
             return np.full(len(asked), "HistoryOnly", dtype=object)
-        beyond = "Extrapolated" if self.history_jobs else "NoHistory"
+        beyond = "Extrapolated" if prior.jobs else "NoHistory"
         seen, wanted = observations.configurations.features, asked.features
         inside = np.all((wanted >= seen.min(axis=0) - 1e-9) & (wanted <= seen.max(axis=0) + 1e-9), axis=1)
         distance = np.min(np.max(np.abs(wanted[:, None, :] - seen[None, :, :]), axis=2), axis=1)
@@ -255,11 +300,10 @@ def _by_job(frame: pd.DataFrame, default: str | None = None) -> list[tuple[str, 
     if not len(frame):
         return []
     numbered = frame.assign(__row__=np.arange(len(frame)))
-    fallback = default if default is not None else ""
-    if "job" not in frame.columns:
-        return [(fallback, numbered)]
-    names = frame["job"].astype(object).where(frame["job"].notna(), fallback).astype(str).to_numpy()
-    return [(str(name), numbered[names == name]) for name in pd.unique(names)]
+    names, places = rows_by_job(names_of(frame, default or ""))
+    if len(names) == 1:
+        return [(names[0], numbered)]
+    return [(name, numbered.iloc[rows]) for name, rows in zip(names, places, strict=True)]
 
 
 def _window_variance(rows: pd.DataFrame) -> Array:
