@@ -36,6 +36,8 @@ ITERATIONS = 25
 
 FIELD_ROWS = 600
 """Rows of the history that the shared error is conditioned on."""
+FEWEST_ROWS = 4
+"""The same of one job; of more jobs than that allows, evenly spaced ones are taken."""
 
 
 @dataclass(frozen=True)
@@ -258,11 +260,12 @@ def learn_scales(jobs: Sequence[Fitted], scope: Scope, errors: Errors) -> tuple[
 
 def learn_field(jobs: Sequence[Fitted], scope: Scope, errors: Errors) -> Field:
     """Return the shared error given the history's speeds."""
-    per_job = max(4, FIELD_ROWS // len(jobs))
+    per_job = max(FEWEST_ROWS, FIELD_ROWS // len(jobs))
+    some = np.linspace(0, len(jobs) - 1, min(len(jobs), FIELD_ROWS // per_job)).round().astype(int)
     speeds = []
-    for job in jobs:
+    for job in (jobs[index] for index in some):
         one = replace(job.observations, shown=np.full_like(job.observations.shown, np.nan))
         speeds.append(replace(job, observations=one.thinned(per_job)))
     rows = _rows(speeds, scope)
-    names = np.array([job.name for job in jobs], dtype=object)[rows.job.astype(np.intp)]
+    names = np.array([job.name for job in speeds], dtype=object)[rows.job.astype(np.intp)]
     return Field(rows.features, rows.group, names, rows.residual, _Likelihood(rows).covariance(errors))

@@ -14,16 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from scipy.special import logsumexp
 
+from convoy.brain.models.throughput import batched
 from convoy.brain.models.throughput.errors import Fitted, learn_errors, learn_field, learn_scales
 from convoy.brain.models.throughput.frame import Observations
 from convoy.brain.models.throughput.misfit import SCALES, Errors, Misfit, Seen
 from convoy.brain.models.throughput.physics import ALL_REDUCE, LEVEL, NAMES, SAMPLE, Array, Form
 from convoy.brain.models.throughput.posterior import Draws, Mode, Scope, find_mode, infer
+
+_T = TypeVar("_T")
 
 DEFAULTS: dict[str, tuple[float, float]] = {
     "overhead": (0.03, 1.5),  # 30 ms a micro-step
@@ -81,6 +84,12 @@ REFINING_DRAWS = 768
 REFINED_CONFIGURATIONS = 24
 MOST_REFINED = 200
 """Jobs above which the linearized posteriors must do: many jobs teach what few can't."""
+
+MOST_SINGLE = 500
+"""Jobs above which modes are found together, where torch is installed."""
+
+MOST_COMPARED = 200
+"""Jobs above which only so many, evenly spaced, are left out in turn, or compared with."""
 
 NONE_WEIGHT = 0.05
 """The least weight of the physical default."""
@@ -163,6 +172,21 @@ class Prior:
             for scope in found
         ]
 
+    def recast(self, form: Form) -> Prior:
+        """Return the prior for jobs of another form: of coefficients that its jobs don't have, the default is known."""
+        if form == self.form:
+            return self
+        default = default_scope(form)
+        here = [self.form.active.index(one) for one in form.active if one in self.form.active]
+        there = [place for place, one in enumerate(form.active) if one in self.form.active]
+        jobs = []
+        for job in self.jobs:
+            theta, covariance = default.mean.copy(), np.diag(np.diag(default.covariance))
+            theta[there] = job.theta[here]
+            covariance[np.ix_(there, there)] = job.covariance[np.ix_(here, here)]
+            jobs.append(replace(job, theta=theta, covariance=covariance))
+        return replace(self, jobs=tuple(jobs), form=form)
+
     def _scopes_from(self, labels: dict[str, str], kept: list[int]) -> list[Scope]:
         none = default_scope(self.form)
         if not kept:
@@ -183,7 +207,8 @@ def pooled(modes: Sequence[Gaussian], pseudo_jobs: float, form: Form) -> Scope:
     precision = np.linalg.inv(default.covariance)
     # the mean: the default counts for half a job, weighed by what it leaves open
     sample = thetas.mean(axis=0)
-    spread = np.sum([mode.covariance + np.outer(mode.theta - sample, mode.theta - sample) for mode in modes], axis=0)
+    away = thetas - sample
+    spread = np.sum([mode.covariance for mode in modes], axis=0) + away.T @ away
     covariance = (spread + pseudo_jobs * default.covariance) / (len(modes) + pseudo_jobs)
     weight = len(modes) * np.linalg.inv(covariance)
     mean = np.linalg.solve(weight + precision, weight @ sample + precision @ default.mean)
@@ -201,6 +226,7 @@ def _learn_pseudo_jobs(jobs: list[Fitted], misfit: Misfit, form: Form) -> float:
     """Return how many jobs the default should count for: what makes each job, left out, most likely."""
     if len(jobs) < FEW_JOBS:
         return PSEUDO_JOBS[0]
+    jobs = _some(jobs)
     scores = np.zeros(len(PSEUDO_JOBS))
     for index, job in enumerate(jobs):
         others = [one.mode for one in jobs[:index] + jobs[index + 1 :]]
@@ -209,6 +235,13 @@ def _learn_pseudo_jobs(jobs: list[Fitted], misfit: Misfit, form: Form) -> float:
         for place, candidate in enumerate(PSEUDO_JOBS):
             scores[place] += job.mode.evidence(seen, predictive(others, candidate, form), covariance)
     return PSEUDO_JOBS[int(np.argmax(scores))]
+
+
+def _some(things: list[_T]) -> list[_T]:
+    """Return at most ``MOST_COMPARED`` of the things, evenly spaced."""
+    if len(things) <= MOST_COMPARED:
+        return things
+    return [things[place] for place in np.linspace(0, len(things) - 1, MOST_COMPARED).round().astype(int)]
 
 
 def _group_scope(label: str, modes: Sequence[Gaussian], base: Scope, likeness: float) -> Scope:
@@ -236,12 +269,14 @@ def learn(
     scope, pseudo_jobs = default_scope(form), PSEUDO_JOBS[0]
     fitted: list[Fitted] = []
     scales = [1.0] * len(usable)
+    seen, known = [Seen.of(job.observations, Misfit(errors), form) for job in usable], errors
     for round_ in range(rounds):
-        misfit = Misfit(errors)
+        if known is not errors:
+            seen, known = [Seen.of(job.observations, Misfit(errors), form) for job in usable], errors
         before: list[Array | None] = [one.mode.theta for one in fitted] or [None] * len(usable)
         fitted = [
-            Fitted(job.name, job.observations, _mode(job, scope, misfit, scale, start), scale)
-            for job, scale, start in zip(usable, scales, before, strict=True)
+            Fitted(job.name, job.observations, mode, scale)
+            for job, mode, scale in zip(usable, _modes(seen, scope, scales, before), scales, strict=True)
         ]
         if round_ in (3, rounds - 3):
             errors = learn_errors(fitted, scope, errors)
@@ -271,9 +306,14 @@ def learn(
     return replace(prior, stacking=_stack(prior, fitted)), fitted
 
 
-def _mode(job: HistoryJob, scope: Scope, misfit: Misfit, scale: float, start: Array | None) -> Mode:
-    seen = Seen.of(job.observations, misfit, scope.form)
-    return find_mode(seen, scope, seen.covariance(scale), start)
+def _modes(seen: list[Seen], scope: Scope, scales: list[float], starts: list[Array | None]) -> list[Mode]:
+    covariances = [one.covariance(scale) for one, scale in zip(seen, scales, strict=True)]
+    if len(seen) > MOST_SINGLE and batched.available():
+        return batched.find_modes(seen, scope, covariances, starts)
+    return [
+        find_mode(one, scope, covariance, start)
+        for one, covariance, start in zip(seen, covariances, starts, strict=True)
+    ]
 
 
 def _refined(
@@ -326,30 +366,31 @@ def _learn_likeness(
         return 0.5 if any(len(members) < len(jobs) for members in groups.values()) else 0.0
     base = predictive([one.mode for one in fitted], pseudo_jobs, form)
     scores = np.zeros(len(LIKENESS))
-    for members in shared:
-        for index in members:
-            others = [fitted[other].mode for other in members if other != index]
-            seen = Seen.of(jobs[index].observations, misfit, form)
-            covariance = seen.covariance(fitted[index].scale)
-            for place, likeness in enumerate(LIKENESS):
-                scope = _group_scope(label, others, base, float(likeness))
-                scores[place] += fitted[index].mode.evidence(seen, scope, covariance)
+    for index, kin in _some([(index, members) for members in shared for index in members]):
+        others = [fitted[other].mode for other in _some([other for other in kin if other != index])]
+        seen = Seen.of(jobs[index].observations, misfit, form)
+        covariance = seen.covariance(fitted[index].scale)
+        for place, likeness in enumerate(LIKENESS):
+            scope = _group_scope(label, others, base, float(likeness))
+            scores[place] += fitted[index].mode.evidence(seen, scope, covariance)
     return float(LIKENESS[int(np.argmax(scores))])
 
 
 def _stack(prior: Prior, fitted: list[Fitted]) -> dict[str, float]:
     """Return the weights of scopes that make each history job, left out, most likely; one pseudo-job a scope."""
     names = [EVERYTHING, *prior.likeness, NONE]
-    densities = np.full((len(prior.jobs), len(names)), -np.inf)
     everyone = list(range(len(prior.jobs)))
-    for index, (job, one) in enumerate(zip(prior.jobs, fitted, strict=True)):
+    compared = _some(everyone)
+    densities = np.full((len(compared), len(names)), -np.inf)
+    for row, index in enumerate(compared):
+        job, one = prior.jobs[index], fitted[index]
         seen = Seen.of(one.observations, Misfit(prior.misfit.errors), prior.form)
         covariance = seen.covariance(one.scale)
         for scope in prior._scopes_from(job.labels, [other for other in everyone if other != index]):
-            densities[index, names.index(scope.name)] = one.mode.evidence(seen, scope, covariance)
+            densities[row, names.index(scope.name)] = one.mode.evidence(seen, scope, covariance)
     weights = np.full(len(names), 1.0 / len(names))
     for _ in range(50):
         joint = densities + np.log(weights)
         share = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        weights = (share.sum(axis=0) + 0.5) / (len(prior.jobs) + 0.5 * len(names))
+        weights = (share.sum(axis=0) + 0.5) / (len(compared) + 0.5 * len(names))
     return dict(zip(names, weights.tolist(), strict=True))
