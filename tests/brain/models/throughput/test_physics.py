@@ -15,7 +15,6 @@ from convoy.brain.models.throughput.physics import (
     LEVEL,
     LOCAL,
     NEED,
-    NEIGHBOURS,
     NET_STEP,
     OVERLAP,
     PUSH,
@@ -58,7 +57,6 @@ def speeds(theta: np.ndarray, where: Configurations) -> np.ndarray:
 
 @given(THETA)
 def test_no_size_is_faster_than_its_workers_together(theta: np.ndarray) -> None:
-    theta[NEIGHBOURS] = abs(theta[NEIGHBOURS])  # a node's workers don't help each other
     found = speeds(theta, sizes([1, 2, 4, 8, 8], [1, 1, 1, 2, 8]))
     assert np.all(found[1:] <= found[0] * np.array([2, 4, 8, 8]) * (1 + 1e-9))
 
@@ -80,7 +78,6 @@ def test_more_servers_carry_their_share_faster(theta: np.ndarray, workers: int) 
 def test_servers_are_the_limit_of_many_workers() -> None:
     theta = DEFAULT.copy()
     theta[[APPLY, CONNECT, SHARD]] = -60.0
-    theta[NEIGHBOURS] = 0.0
     assert speeds(theta, sizes([1e6], [1], 4.0))[0] == pytest.approx(4.0 / np.exp(theta[PUSH]), rel=0.01)
 
 
@@ -97,7 +94,6 @@ def test_full_overlap_hides_the_smaller_part_and_none_adds_it() -> None:
 def test_processes_beyond_the_cores_share_them() -> None:
     theta = DEFAULT.copy()
     theta[CROWD] = -30.0  # no other crowding
-    theta[NEIGHBOURS] = 0.0
     theta[LOCAL : NET_STEP + 1] = -30.0
     found = speeds(theta, sizes([1, 2, 3, 4], [1, 1, 1, 1], cluster=2.0))
     assert found / found[0] == pytest.approx([1, 2, 2, 2], rel=1e-6)

@@ -50,8 +50,10 @@ def test_the_history_of_the_same_template_counts_most() -> None:
         ]
     )
     slow = history["template"] == "slow"
-    # a template whose jobs gain nothing from a second worker
-    history.loc[slow, "throughput"] /= history.loc[slow, "workers"].to_numpy(dtype=float)
+    # a template whose jobs gain nothing from a second worker: each costs another second to synchronize with
+    rows = history[slow]
+    seconds = rows["workers"] * rows["batch_size"] / rows["throughput"] + (rows["workers"] - 1.0) * 0.5
+    history.loc[slow, "throughput"] = rows["workers"] * rows["batch_size"] / seconds
     model = ThroughputModel().fit(history)
     observed = pd.DataFrame({"job": "mine", "workers": [1], "nodes": 1, "batch_size": 16.0, "throughput": [100.0]})
     query = observed.assign(workers=4)[["job", "workers", "nodes", "batch_size"]]

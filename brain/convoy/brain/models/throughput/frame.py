@@ -35,6 +35,9 @@ DEFAULTS = {
 SESSION_GAP_SECONDS = 300.0
 """Measurements further apart than this are of different sessions; what disturbs one needn't disturb the next."""
 
+DRIFT_SD = 0.05
+"""Standard deviation of what a day changes in log speed (libraries, neighbours, data): older rows count less."""
+
 MAX_CONFIGURATIONS = 256
 """Configurations of one job that are kept; those measured longest stay."""
 
@@ -253,8 +256,8 @@ def merged(usable: Usable) -> Observations:
     """Merge the measurements of one job by configuration.
 
     A configuration's log speed is a mean in which rows far from the median count less (weights of a Student-t with
-    four degrees of freedom), so that one stray window changes little however far it strays. What its nodes showed is
-    the median.
+    four degrees of freedom), so that one stray window changes little however far it strays, and older ones less. What
+    its nodes showed is the median.
     """
     if not len(usable.log_speed):
         empty = np.zeros(0)
@@ -263,17 +266,18 @@ def merged(usable: Usable) -> Observations:
     group = group.reshape(-1)
     if len(first) == len(group):  # nothing to merge
         kept = _longest(usable.weight)
-        all_of = Observations(
-            usable.configurations, usable.log_speed, usable.variance, np.ones(len(group)), usable.shown
-        )
+        variance = usable.variance + _drift(usable.time)
+        all_of = Observations(usable.configurations, usable.log_speed, variance, np.ones(len(group)), usable.shown)
         return all_of if len(kept) == len(group) else all_of.take(kept)
+    age = _drift(usable.time)
     speeds, variances, sessions, length = (np.zeros(len(first)) for _ in range(4))
     shown = np.full((len(CHANNELS), len(first)), np.nan)
     order = np.argsort(group, kind="stable")
     bounds = np.searchsorted(group[order], np.arange(len(first) + 1))
     for index in range(len(first)):
         rows = order[bounds[index] : bounds[index + 1]]
-        speeds[index], variances[index] = _robust_mean(usable.log_speed[rows], usable.variance[rows])
+        rows = rows[np.argsort(usable.time[rows], kind="stable")]
+        speeds[index], variances[index] = _robust_mean(usable.log_speed[rows], usable.variance[rows], age[rows])
         sessions[index] = _sessions(usable.time[rows])
         length[index] = usable.weight[rows].sum()
         shown[:, index] = [_median(values) for values in usable.shown[:, rows]]
@@ -298,13 +302,28 @@ def _median(values: Array) -> float:
     return float(np.median(known)) if len(known) else np.nan
 
 
-def _robust_mean(values: Array, variance: Array) -> tuple[float, float]:
-    """Return a mean of log speeds and its variance, from the rows' own variances and from their scatter."""
+def _drift(time: Array) -> Array:
+    """Return the variance (n,) that rows have by lying before the newest one; 0 where no time is known."""
+    known = np.isfinite(time)
+    if not known.any():
+        return np.zeros(len(time))
+    days = np.where(known, np.max(time, initial=-np.inf, where=known) - time, 0.0) / 86400.0
+    return np.asarray(DRIFT_SD**2 * days)
+
+
+def _robust_mean(values: Array, variance: Array, drift: Array) -> tuple[float, float]:
+    """Return a mean of log speeds, in the order of time, and its variance: from the rows' own and from their scatter.
+
+    Scatter is that of neighbours in time, so that a job that has become slower isn't taken for a noisy one.
+    """
     if len(values) == 1:
-        return float(values[0]), float(variance[0])
+        return float(values[0]), float(variance[0] + drift[0])
     center = float(np.median(values))
-    scatter = float(np.median(np.abs(values - center)) * 1.4826) ** 2
-    spread = np.maximum(variance, scatter) + 1e-12
+    apart = np.abs(np.diff(values)) / np.sqrt(2.0) if drift.any() else np.abs(values - center)
+    scatter = float(np.median(apart) * 1.4826) ** 2
+    spread = np.maximum(variance, scatter) + drift + 1e-12
+    if drift.any():
+        center = float(np.sum(values / spread) / np.sum(1.0 / spread))
     weight = np.ones(len(values))
     for _ in range(3):
         weight = 5.0 / (4.0 + (values - center) ** 2 / spread)

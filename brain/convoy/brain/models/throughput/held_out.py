@@ -27,7 +27,7 @@ ASKED = 40
 """Configurations of one job that are predicted."""
 HELD_DRAWS = 500
 LEVEL = 0.9
-WIDTHS: Array = np.exp(np.linspace(np.log(0.75), np.log(2.0), 29))
+WIDTHS: Array = np.exp(np.linspace(np.log(0.85), np.log(2.0), 25))
 SHRINKAGE = 6.0
 FEWEST_JOBS = 3
 

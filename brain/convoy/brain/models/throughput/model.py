@@ -101,7 +101,7 @@ class _Asked:
 
 
 class ThroughputModel:
-    """Speed of training jobs with all-reduce or parameter servers, from a history of jobs and a job's own observations.
+    """Speed of training jobs, with all-reduce or parameter servers, from a history and a job's own observations.
 
     Conventions are scikit-learn's: ``fit`` learns from a history and returns the model; attributes learned end in
     ``_``. Frames have one row a measurement, or a question; columns, absent or NaN where unknown:
@@ -113,8 +113,8 @@ class ThroughputModel:
       ``batch_size`` (per worker and micro-step; unknown: whether workers share one is inferred, asynchronous ones
       have their own), ``accumulation_steps``.
     - ``worker_cpu``, ``ps_cpu``: allotted cores (unknown: enough); ``cluster_cpu``: cores that the job can have.
-    - ``throughput`` (samples/s), ``throughput_sd`` (its standard error), ``observed_at`` (UTC; older rows count less),
-      ``window_seconds``, ``status`` ("ok" | "failed" | "oom" | "warming"; only "ok" is learned from).
+    - ``throughput`` (samples/s), ``throughput_sd`` (its standard error), ``observed_at`` (UTC; older rows count
+      less), ``window_seconds``, ``status`` ("ok" | "failed" | "oom" | "warming"; only "ok" is learned from).
     - ``worker_cpu_used``, ``ps_cpu_used_max`` (``ps_cpu_used`` of a single server), cores; ``compute_seconds`` of a
       step: where known, evidence of what a step consists of.
 

@@ -3,7 +3,7 @@
 With w processes of A accelerators each on n nodes, m samples a process and micro-step, a micro-steps a step, and p
 servers:
 
-    compute      = (overhead + sample * m / A) * (w / n)^neighbours * crowding * stretch(need / c)
+    compute      = (overhead + sample * m / A) * crowding * stretch(need / c)
     crowding     = max(1, w c / C) * (1 + crowd * share)      c cores a process, C cores that the job can have
     share        = min(1, w c / C) - c / C                     how much fuller the cores are than with one process
     stretch(r)   = (1 + r^4)^(1/4)                             fewer cores than a process needs make it slower
@@ -42,7 +42,6 @@ Array = NDArray[np.float64]
 NAMES = (
     "overhead",
     "sample",
-    "neighbours",
     "crowd",
     "local",
     "local_step",
@@ -62,15 +61,13 @@ NAMES = (
     "compute_share",
 )
 """The coefficients, in the order of the last axis of every ``theta``; natural logarithms, but
-for ``sharing`` and ``neighbours`` (themselves: how much slower a node's link, and each worker, is by the workers of
-one node) and ``split`` (a logit). The last
+for ``sharing`` (itself: how much slower a node's link is by the workers sharing it) and ``split`` (a logit). The last
 three belong to ``channels``."""
 
 SIZE = len(NAMES)
 (
     OVERHEAD,
     SAMPLE,
-    NEIGHBOURS,
     CROWD,
     LOCAL,
     LOCAL_STEP,
@@ -117,7 +114,7 @@ class Form:
         return everything
 
 
-_ALWAYS = (OVERHEAD, SAMPLE, NEIGHBOURS, CROWD, OVERLAP, NEED, WORKER_BUSY, COMPUTE_SHARE)
+_ALWAYS = (OVERHEAD, SAMPLE, CROWD, OVERLAP, NEED, WORKER_BUSY, COMPUTE_SHARE)
 ALL_REDUCE = Form((*_ALWAYS, LOCAL, LOCAL_STEP, NET, NET_STEP, SHARING))
 SERVED = Form((*_ALWAYS, PUSH, APPLY, CONNECT, SHARD, SERVER_NEED, SERVER_BUSY))
 
@@ -257,8 +254,6 @@ def _compute(theta: Array, configurations: Configurations) -> Array:
     c, xp = configurations, namespace(theta)
     sample = xp.exp(theta[..., SAMPLE, None]) * (batches(theta, c) / c.accelerators)
     compute: Array = xp.exp(theta[..., OVERHEAD, None]) + sample
-    if (c.workers != c.nodes).any():
-        compute = compute * xp.exp(theta[..., NEIGHBOURS, None] * xp.log(c.workers / c.nodes))
     if xp.isfinite(c.cluster_cpu).any():
         compute = compute * _crowding(c, xp.exp(theta[..., CROWD, None]))
     if not xp.isnan(c.worker_cpu).all():

@@ -31,7 +31,6 @@ _T = TypeVar("_T")
 DEFAULTS: dict[str, tuple[float, float]] = {
     "overhead": (0.03, 1.5),  # 30 ms a micro-step
     "sample": (0.05, 1.5),  # 50 ms for the job's typical batch
-    "neighbours": (np.exp(0.03), 0.15),  # a node's workers take cores, memory and links from each other
     "crowd": (0.2, 1.0),  # full cores are a fifth slower than one process alone
     "local": (0.01, 1.5),  # 10 ms to pass the gradients round one node
     "local_step": (0.001, 1.5),
@@ -173,7 +172,7 @@ class Prior:
         ]
 
     def recast(self, form: Form) -> Prior:
-        """Return the prior for jobs of another form: of coefficients that its jobs don't have, the default is known."""
+        """Return the prior for jobs of another form; what its jobs don't say of that is known by default."""
         if form == self.form:
             return self
         default = default_scope(form)
