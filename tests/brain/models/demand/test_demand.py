@@ -29,7 +29,8 @@ def test_a_forecast_has_a_row_a_resource_and_hour_after_the_last():
 
 def test_it_errs_less_than_last_week_and_its_intervals_hold_at_many_made_up_clusters():
     scores = [
-        demand_backtest(demand(70, seed=seed, weekly=60.0 * (seed % 3)), first="42d", every="14d") for seed in range(6)
+        demand_backtest(demand(70, seed=seed, weekly=60.0 * (seed % 3)), first="42d", every="14d")
+        for seed in range(6)
     ]
     found = pd.concat(scores).groupby(["horizon", "method"])[["mae", "coverage"]].mean()
     for horizon in ("7d", "14d"):

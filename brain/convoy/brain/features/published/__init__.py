@@ -1,1 +1,1 @@
-"""Readers of public measurements, as frames of the columns that the models know; ``docs/backtest.md`` lists the sets."""
+"""Readers of public measurements, as frames of the columns that models know; ``docs/backtest.md`` lists them."""
