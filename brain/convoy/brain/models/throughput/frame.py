@@ -121,7 +121,8 @@ def configurations_of(frame: pd.DataFrame) -> tuple[Configurations, NDArray[np.o
     # asynchronous workers have batches of their own: one that nobody told is what samples are counted in
     alone = served & (mode == "async") & np.isnan(clean["batch_size"])
     clean["batch_size"] = np.where(alone, 1.0, clean["batch_size"])
-    clean["accelerators"] = clean.pop("accelerators_per_worker")
+    # a worker without an accelerator computes on its cores, as one device
+    clean["accelerators"] = np.maximum(clean.pop("accelerators_per_worker"), 1.0)
     return Configurations(asynchronous=np.where(served & (mode == "async"), 1.0, 0.0), **clean), reasons
 
 
@@ -129,8 +130,8 @@ def _possible(name: str, values: Array) -> NDArray[np.bool_]:
     unknown = np.isnan(values) if np.isnan(DEFAULTS.get(name, 0.0)) else np.isposinf(values)
     if name not in DEFAULTS or np.isfinite(DEFAULTS[name]):
         unknown = np.zeros(len(values), dtype=bool)
-    least = 1.0 if name in ("workers", "nodes", "accumulation_steps", "accelerators_per_worker") else 0.0
-    at_least = values >= least if least or name == "ps" else values > least
+    least = 1.0 if name in ("workers", "nodes", "accumulation_steps") else 0.0
+    at_least = values >= least if least or name in ("ps", "accelerators_per_worker") else values > least
     return np.asarray(unknown | (np.isfinite(values) & at_least & (values < 1e12)))
 
 
@@ -243,8 +244,21 @@ def usable_of(frame: pd.DataFrame) -> Usable:
 
 
 def _key(configurations: Configurations) -> Array:
+    """Return what tells configurations apart, (fields, n)."""
     columns = [getattr(configurations, field.name) for field in fields(configurations)]
-    return np.column_stack([np.round(np.where(np.isnan(column), -1.0, column), 6) for column in columns])
+    table: Array = np.array(columns)
+    return np.asarray(np.round(np.where(np.isnan(table), -1.0, table), 6), dtype=np.float64)
+
+
+def _groups(configurations: Configurations) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return of each row its configuration's number (n,), in sorted order, and how many rows each has."""
+    columns = _key(configurations)
+    order = np.lexsort(columns[::-1])
+    ordered = columns[:, order]
+    number = np.concatenate([[0], np.cumsum(np.any(ordered[:, 1:] != ordered[:, :-1], axis=0))])
+    group = np.empty(len(order), dtype=np.intp)
+    group[order] = number
+    return group, np.bincount(group)
 
 
 def observations_of(frame: pd.DataFrame) -> Observations:
@@ -262,18 +276,18 @@ def merged(usable: Usable) -> Observations:
     if not len(usable.log_speed):
         empty = np.zeros(0)
         return Observations(usable.configurations, empty, empty, empty, usable.shown)
-    _, first, group = np.unique(_key(usable.configurations), axis=0, return_index=True, return_inverse=True)
-    group = group.reshape(-1)
-    if len(first) == len(group):  # nothing to merge
+    group, size = _groups(usable.configurations)
+    if len(size) == len(group):  # nothing to merge
         kept = _longest(usable.weight)
         variance = usable.variance + _drift(usable.time)
         all_of = Observations(usable.configurations, usable.log_speed, variance, np.ones(len(group)), usable.shown)
         return all_of if len(kept) == len(group) else all_of.take(kept)
     age = _drift(usable.time)
+    order = np.argsort(group, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(size)])
+    first = order[bounds[:-1]]
     speeds, variances, sessions, length = (np.zeros(len(first)) for _ in range(4))
     shown = np.full((len(CHANNELS), len(first)), np.nan)
-    order = np.argsort(group, kind="stable")
-    bounds = np.searchsorted(group[order], np.arange(len(first) + 1))
     for index in range(len(first)):
         rows = order[bounds[index] : bounds[index + 1]]
         rows = rows[np.argsort(usable.time[rows], kind="stable")]
@@ -345,16 +359,13 @@ def repeat_scatter(usable: Usable) -> tuple[float, float]:
     """
     if len(usable.log_speed) < 2:
         return 0.0, 0.0
-    first, group = np.unique(_key(usable.configurations), axis=0, return_inverse=True)
-    if len(first) == len(group):  # nothing is repeated
+    group, size = _groups(usable.configurations)
+    if len(size) == len(group):  # nothing is repeated
         return 0.0, 0.0
-    table = pd.DataFrame({"group": group.reshape(-1), "speed": usable.log_speed, "variance": usable.variance})
-    grouped = table.groupby("group")
-    size = grouped["speed"].transform("size")
-    deviation = (table["speed"] - grouped["speed"].transform("mean")).clip(-0.3, 0.3)
-    excess = deviation**2 - table["variance"] * (1.0 - 1.0 / size)
-    freedom = float((size.groupby(table["group"]).first() - 1).sum())
-    return max(0.0, float(excess.sum())), freedom
+    mean = np.bincount(group, usable.log_speed) / size
+    deviation = np.clip(usable.log_speed - mean[group], -0.3, 0.3)
+    excess = deviation**2 - usable.variance * (1.0 - 1.0 / size[group])
+    return max(0.0, float(excess.sum())), float(len(group) - len(size))
 
 
 @dataclass(frozen=True)
