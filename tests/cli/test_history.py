@@ -139,7 +139,7 @@ def test_a_dry_run_says_all_and_leaves_nothing(home: Path, brain: Brain, mixed: 
     assert "  columns with values: job, workers, throughput, model\n" in said
     assert "  without nodes: 1 is assumed\n" in said
     assert "  without origin: the file's name stands for it\n" in said
-    assert re.search(r"  without mode, ps, .*grad_var: no model reads them yet\n", said)
+    assert re.search(r"  without worker_memory, .*grad_var: no prediction of speed reads them\n", said)
     assert said.endswith("dry run: nothing was stored\n")
 
 

@@ -35,7 +35,7 @@ def planned(outcome: Imported) -> str:
     read, unread = absent(frozenset(filled))
     lines += [f"  without {name}: {what}" for name, what in read.items()]
     if unread:
-        lines.append(f"  without {', '.join(unread)}: no model reads them yet")
+        lines.append(f"  without {', '.join(unread)}: no prediction of speed reads them")
     return "\n".join(lines)
 
 

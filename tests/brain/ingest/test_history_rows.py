@@ -1,6 +1,7 @@
 """A row is judged alike whether it was text or typed, and what it lacks follows from what the models read."""
 
 import math
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -51,25 +52,34 @@ def test_what_is_within_its_bounds_is_taken(row):
 
 FRAME = pd.DataFrame(
     {column.name: ["x"] * 3 if column.kind == "label" else [2.0, 2.0, 3.0] for column in COLUMNS}
-    | {"strategy": "allreduce", "status": "ok", "workers": [4.0, 4.0, 8.0], "throughput_sd": [2.0, np.nan, 3.0]}
+    | {"strategy": "ps", "mode": "async", "status": "ok", "workers": [4.0, 4.0, 8.0]}
+    | {"throughput_sd": [2.0, np.nan, 3.0]}
     | {"observed_at": pd.to_datetime(["2026-01-01", "2026-01-02", "2026-01-03"], utc=True)}
 )
 """Two measurements of one configuration, a day apart, and one of another."""
 
 
 def learned(frame):
-    """Return all that the models take from the rows of a job."""
+    """Return all that predictions of speed take from the rows of a job."""
     seen = observations_of(frame)
-    numbers = [seen.configurations.features, seen.log_speed, seen.variance, seen.sessions]
-    rooms = [seen.configurations.worker_cpu, seen.configurations.cluster_cpu, seen.configurations.accumulation_steps]
-    return labels_of(frame), [values.tolist() for values in (*numbers, *rooms)]
+    configurations = [getattr(seen.configurations, field.name) for field in fields(seen.configurations)]
+    numbers = [*configurations, seen.log_speed, seen.variance, seen.sessions, seen.shown]
+    return labels_of(frame), [np.nan_to_num(values, nan=-1.0).tolist() for values in numbers]
+
+
+TELLING = {
+    "strategy": {"strategy": "allreduce"},
+    "status": {"status": "oom"},
+    "ps_cpu_used": {"ps": 1.0, "ps_cpu_used_max": np.nan},
+}
+"""Values of columns with which another one matters."""
 
 
 @pytest.mark.parametrize("column", [column.name for column in COLUMNS if column.name not in REQUIRED])
-def test_a_column_counts_as_unread_exactly_if_no_model_takes_anything_from_it(column):
-    frame = FRAME.assign(**{name: value for name, value in (("strategy", "ps"), ("status", "oom")) if name == column})
+def test_a_column_counts_as_unread_exactly_if_no_prediction_takes_anything_from_it(column):
+    frame = FRAME.assign(**TELLING.get(column, {}))
     assert (learned(frame) == learned(frame.drop(columns=column))) == (column in UNREAD)
-    assert (without(column) == "nothing: no model reads it yet") == (column in UNREAD)
+    assert (without(column) == "nothing: no prediction of speed reads it") == (column in UNREAD)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +97,9 @@ def test_what_is_said_to_be_assumed_is_what_the_models_take(name, values, stands
 
 
 def test_what_follows_is_said_of_each_column_that_is_absent():
-    read, unread = absent(frozenset(column.name for column in FILE_COLUMNS) - {"nodes", "mode", ORIGIN})
+    read, unread = absent(frozenset(column.name for column in FILE_COLUMNS) - {"nodes", "grad_var", ORIGIN})
     assert read == {"nodes": "1 is assumed", ORIGIN: "the file's name stands for it"}
-    assert unread == ["mode"]
+    assert unread == ["grad_var"]
 
 
 def test_a_required_column_without_a_value_costs_its_rows_and_not_the_file():
