@@ -52,8 +52,9 @@ def labels_of(frame: pd.DataFrame) -> dict[str, str]:
     found: dict[str, str] = {}
     for column in LABELS:
         if column in frame.columns:
-            values = frame[column].dropna()
-            text = _label(column, values.iloc[0]) if len(values) else ""
+            values = frame[column].to_numpy(dtype=object)
+            given = np.flatnonzero(~pd.isna(values))
+            text = _label(column, values[given[0]]) if len(given) else ""
             if text:
                 found[column] = text
     return found
@@ -76,10 +77,7 @@ def canonical_model(name: str) -> str:
 
 def names_of(frame: pd.DataFrame, default: str = "") -> NDArray[np.object_]:
     """Return the job of each row; ``default`` where a row doesn't say."""
-    if "job" not in frame.columns:
-        return np.full(len(frame), default, dtype=object)
-    jobs = frame["job"]
-    return np.asarray(jobs.astype(object).where(jobs.notna(), default).astype(str).to_numpy(dtype=object))
+    return _text(frame, "job", default)
 
 
 def rows_by_job(names: NDArray[np.object_]) -> tuple[list[str], list[NDArray[np.intp]]]:
@@ -135,12 +133,14 @@ def _possible(name: str, values: Array) -> NDArray[np.bool_]:
     return np.asarray(unknown | (np.isfinite(values) & at_least & (values < 1e12)))
 
 
-def _text(frame: pd.DataFrame, name: str) -> NDArray[np.object_]:
-    """Return a column of labels, "" where a row doesn't say."""
-    if name not in frame.columns:
-        return np.full(len(frame), "", dtype=object)
-    column = frame[name].astype(object)
-    return np.asarray(column.where(column.notna(), "").astype(str).to_numpy(dtype=object))
+def _text(frame: pd.DataFrame, name: str, default: str = "") -> NDArray[np.object_]:
+    """Return a column of labels, ``default`` where a row doesn't say."""
+    text: NDArray[np.object_] = np.full(len(frame), default, dtype=object)
+    if name in frame.columns:
+        values = frame[name].to_numpy(dtype=object)
+        given = ~pd.isna(values)
+        text[given] = [str(value) for value in values[given]]
+    return text
 
 
 @dataclass(frozen=True)
