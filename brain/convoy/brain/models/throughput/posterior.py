@@ -188,11 +188,12 @@ class Posterior:
         fixed, own = self.misfit.kernels(features, self.seen.features, known, self.seen.known)
         found = []
         speeds = log_speed(self.seen.form.full(self.theta), query) + mean
+        explained = np.sum(known * known, axis=1)
         at = 0
         for part in self.parts:
             values = speeds[at : at + len(part.theta)]
             at += len(part.theta)
-            left = self.misfit.variance(part.scale) - np.sum(known * known, axis=1)
+            left = self.misfit.variance(part.scale) - explained
             if len(self.seen):
                 cross = fixed + part.scale**2 * own
                 white = solve_triangular(part.factor, cross.T, lower=True)
