@@ -33,14 +33,21 @@ PLACE = slice(1, 3)
 def matern(left: Array, right: Array, length: Array) -> Array:
     """Return the correlation (n, m) between features (n, d) and (m, d); Matern 3/2."""
     distance = scaled_distance(left, right, length)
-    return np.asarray((1.0 + distance) * np.exp(-distance))
+    decay: Array = np.negative(distance)
+    np.exp(decay, out=decay)
+    distance += 1.0
+    decay *= distance
+    return decay
 
 
 def scaled_distance(left: Array, right: Array, length: Array) -> Array:
     """Return the square root of three times the distance (n, m) in units of ``length`` (d,)."""
     a, b = left * (np.sqrt(3.0) / length), right * (np.sqrt(3.0) / length)
-    squared = np.sum(a * a, axis=1)[:, None] + np.sum(b * b, axis=1)[None, :] - 2.0 * (a @ b.T)
-    return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
+    squared: Array = a @ (-2.0 * b.T)
+    squared += np.sum(a * a, axis=1)[:, None]
+    squared += np.sum(b * b, axis=1)
+    np.maximum(squared, 0.0, out=squared)
+    return np.sqrt(squared, out=squared)
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,8 @@ class Misfit:
         """Return mean (n,) of the error of log speed, and rows (n, N) of what history takes from its covariance."""
         e = self.errors
         kin = np.where(self.shared.groups == group, 1.0, e.alike)
-        cross = e.shared**2 * kin * matern(features, self.shared.places, e.shared_lengths)
+        cross = matern(features, self.shared.places, e.shared_lengths)
+        cross *= e.shared**2 * kin
         if not len(self.shared.places):
             return np.zeros(len(features)), cross
         # a triangle, in single precision: the largest part of an answer's time, of variances within 1e-6

@@ -93,6 +93,10 @@ and what its nodes show relative to the time of a step stays as it is."""
 LEVEL[[OVERHEAD, SAMPLE, LOCAL, LOCAL_STEP, NET, NET_STEP, PUSH, APPLY, CONNECT, SHARD]] = 1.0
 
 
+BLOCK = 1 << 14
+"""Speeds that are worked out together: what a processor's cache holds."""
+
+
 @dataclass(frozen=True)
 class Form:
     """Which coefficients act in one kind of job; arrays over them have them in this order."""
@@ -247,7 +251,11 @@ def log_samples(theta: Array, configurations: Configurations) -> Array:
 
 def log_speed(theta: Array, configurations: Configurations) -> Array:
     """Return the logarithm of samples/s, shape (draws, n), for ``theta`` of shape (draws, SIZE)."""
-    return log_samples(theta, configurations) - step_of(theta, configurations).log_step
+    block = max(1, BLOCK // max(1, len(configurations)))
+    if len(theta) <= block:
+        return log_samples(theta, configurations) - step_of(theta, configurations).log_step
+    parts = [theta[at : at + block] for at in range(0, len(theta), block)]
+    return np.vstack([log_samples(part, configurations) - step_of(part, configurations).log_step for part in parts])
 
 
 def _compute(theta: Array, configurations: Configurations) -> Array:
