@@ -28,8 +28,8 @@ from convoy.brain.models import ThroughputModel
 from convoy.brain.models.throughput.batched import find_modes
 from convoy.brain.models.throughput.frame import jobs_of
 from convoy.brain.models.throughput.misfit import Misfit, Seen
+from convoy.brain.models.throughput.mode import Scope, find_mode
 from convoy.brain.models.throughput.physics import ALL_REDUCE, Array
-from convoy.brain.models.throughput.posterior import Scope, find_mode
 from convoy.brain.models.throughput.prior import default_scope
 
 TYPICAL_BATCH = 32.0

@@ -1,4 +1,4 @@
-"""The modes of thousands of jobs at once, by torch: the same climb as ``posterior.find_mode``, job by job.
+"""The modes of thousands of jobs at once, by torch: the same climb as ``mode.find_mode``, job by job.
 
 Jobs are padded to grids of their observations, one row for speed and one for each channel, in which what a job lacks
 weighs nothing; each has a step of its own, and leaves once it has arrived. Needs torch, imported when called.
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from convoy.brain.models.throughput import channels
 from convoy.brain.models.throughput.misfit import Seen
+from convoy.brain.models.throughput.mode import DAMPING, LEAST_GAIN, LONGEST_MOVE, Mode, Scope
 from convoy.brain.models.throughput.physics import SIZE, Array, Configurations, Form, log_samples, step_of
-from convoy.brain.models.throughput.posterior import DAMPING, LEAST_GAIN, LONGEST_MOVE, Mode, Scope
 
 CHUNK = 1 << 14
 """Values (jobs times the padded length of each) that are worked on together: below 100 MB with all moves."""

@@ -18,8 +18,8 @@ from scipy.special import softmax
 
 from convoy.brain.models.throughput.frame import Observations
 from convoy.brain.models.throughput.misfit import PLACE, SCALES, Errors, Field, Misfit, Seen
+from convoy.brain.models.throughput.mode import Mode, Scope
 from convoy.brain.models.throughput.physics import Array
-from convoy.brain.models.throughput.posterior import Mode, Scope
 
 DOUBT = (3.0, 3.0, 1.0)
 """By how much the channels' errors exceed what they are in sample, where the coefficients that explain them were

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.special import gammaln, logsumexp
 
 from convoy.brain.models.throughput.frame import Observations
 from convoy.brain.models.throughput.misfit import SCALES, Misfit, Seen
-from convoy.brain.models.throughput.physics import Array, Configurations, Form, log_speed
+from convoy.brain.models.throughput.mode import Scope, find_mode
+from convoy.brain.models.throughput.physics import Array, Configurations, log_speed
 
 ENOUGH = 400.0
 """Effective draws below which draws around modes are added."""
@@ -34,28 +35,8 @@ FAR = 4.0
 AROUND = 384
 """Draws around one mode."""
 
-DAMPING: Array = np.array([1.0, 0.5, 0.25, 0.0625])
-"""Parts of a Gauss-Newton step that are tried."""
-LONGEST_MOVE = 3.0
-"""The most by which a coefficient moves in one step."""
-LEAST_GAIN = 1e-4
-"""Of the objective, in one step; with less the mode is reached."""
-
 FREEDOM = 4.0
 """Degrees of freedom of the Student-t weights of observations."""
-
-
-@dataclass(frozen=True)
-class Scope:
-    """A Gaussian that history, or its absence, gives for a job's coefficients."""
-
-    name: str
-    weight: float
-    mean: Array
-    covariance: Array
-    jobs: int
-    """Jobs whose evidence formed it."""
-    form: Form
 
 
 @dataclass(frozen=True)
@@ -93,57 +74,6 @@ def _gaussian_log_density(residual: Array, factor: Array) -> Array:
     white = solve_triangular(factor, residual.T, lower=True)
     constant = float(np.sum(np.log(np.diag(factor)))) + 0.5 * len(factor) * np.log(2 * np.pi)
     return np.asarray(-0.5 * np.sum(white**2, axis=0) - constant)
-
-
-@dataclass(frozen=True)
-class Mode:
-    """A posterior mode and the covariance of a Gaussian there."""
-
-    theta: Array
-    covariance: Array
-    value: Array
-    """What the physics makes of what was seen, there, (k + r,)."""
-    slope: Array
-    """Its derivative (k + r, d)."""
-
-    def evidence(self, seen: Seen, scope: Scope, covariance: Array) -> float:
-        """Return the log likelihood of what was seen under ``scope``, the physics linear around the mode.
-
-        ``covariance`` is that of what was seen around the physics.
-        """
-        residual = seen.values - self.value - self.slope @ (scope.mean - self.theta)
-        factor = cho_factor(covariance + self.slope @ scope.covariance @ self.slope.T, lower=True)
-        return float(-0.5 * residual @ cho_solve(factor, residual) - np.sum(np.log(np.diag(factor[0]))))
-
-
-def find_mode(seen: Seen, scope: Scope, covariance: Array, start: Array | None = None, steps: int = 12) -> Mode:
-    """Climb to the posterior mode of ``theta`` by damped Gauss-Newton; ``covariance`` is that of what was seen."""
-    precision = np.linalg.inv(scope.covariance)
-    factor = cho_factor(covariance, lower=True)
-    theta = scope.mean.copy() if start is None else start.copy()
-
-    def objective(candidates: Array) -> Array:
-        residual = seen.values - seen.physics(candidates)
-        away = candidates - scope.mean
-        fit = np.sum(residual.T * cho_solve(factor, residual.T), axis=0)
-        return np.asarray(0.5 * fit + 0.5 * np.sum(away * (away @ precision), axis=1))
-
-    best = float(objective(theta[None])[0])
-    value, slope = seen.jacobian(theta)
-    for _ in range(steps):
-        weighted = cho_solve(factor, slope)
-        gradient = weighted.T @ (seen.values - value) - precision @ (theta - scope.mean)
-        move = np.linalg.solve(slope.T @ weighted + precision, gradient)
-        move *= min(1.0, LONGEST_MOVE / max(1e-12, float(np.max(np.abs(move)))))
-        attempts = theta + DAMPING[:, None] * move
-        found = objective(attempts)
-        chosen = int(np.nanargmin(found))
-        if not found[chosen] < best - LEAST_GAIN:
-            break
-        theta, best = attempts[chosen], float(found[chosen])
-        value, slope = seen.jacobian(theta)
-    inverse = np.linalg.inv(slope.T @ cho_solve(factor, slope) + precision)
-    return Mode(theta, (inverse + inverse.T) / 2, value, slope)
 
 
 @dataclass(frozen=True)
@@ -289,7 +219,9 @@ class _Weighed:
     """Lower Cholesky factor of what was seen, around the physics."""
     spread: Array
     """The same with the level unknown."""
-    theta: Array
+    shape: Array
+    """Of the draws, (draws, d), and their ``level``, (draws,)."""
+    level: Array
     marginal: Array
     """Log likelihood of the draws' shapes, the level integrated out."""
     weight: Array
@@ -297,6 +229,10 @@ class _Weighed:
     @property
     def evidence(self) -> float:
         return float(logsumexp(self.weight))
+
+    def theta(self, rows: NDArray[np.intp] | slice = slice(None)) -> Array:
+        """Return the draws at ``rows``, (rows, d)."""
+        return np.asarray(self.shape[rows] + self.level[rows, None] * self.draws.scope.form.level)
 
 
 def _reweigh(
@@ -320,8 +256,12 @@ def _reweigh(
     weight = np.concatenate([one.weight for one in found])
     weight = np.exp(weight - logsumexp(weight))
     chosen = _systematic(weight / weight.sum(), KEPT, generator)
-    theta = np.vstack([one.theta for one in found])[chosen]
-    return theta, np.concatenate([np.full(len(one.theta), one.scale) for one in found])[chosen]
+    # few of the draws are kept: only they are made
+    ends = np.cumsum([len(one.weight) for one in found])
+    bounds = np.searchsorted(chosen, [0, *ends])
+    of_each = [chosen[bounds[i] : bounds[i + 1]] - (ends[i] - len(one.weight)) for i, one in enumerate(found)]
+    theta = np.vstack([one.theta(rows) for one, rows in zip(found, of_each, strict=True)])
+    return theta, np.repeat([one.scale for one in found], [len(rows) for rows in of_each])
 
 
 def _weigh(
@@ -341,24 +281,25 @@ def _weigh(
     precision = 1 / draws.level_variance + float(seen.level @ solved)
     mean = (draws.level_mean / draws.level_variance + residual @ solved) / precision
     level = mean + generator.standard_normal(len(mean)) / np.sqrt(precision)
-    theta = draws.shape + level[:, None] * seen.form.level
     weight = probability + marginal - np.log(len(marginal))
-    return _Weighed(draws, scale, probability, factor, spread, theta, marginal, weight)
+    return _Weighed(draws, scale, probability, factor, spread, draws.shape, level, marginal, weight)
 
 
 def _with_draws_around_mode(seen: Seen, own: _Weighed, generator: np.random.Generator) -> _Weighed:
     """Return the draws with others around their mode, weighed by the balance heuristic over both."""
     draws = own.draws
     extra = _around_mode(seen, own, generator)
-    both = np.vstack([own.theta, extra.theta])
+    mine = own.theta()
+    both = np.vstack([mine, extra.theta])
     likelihood = _gaussian_log_density(seen.values - seen.physics(both), own.factor)
     density = draws.log_density(both)
     marginal = np.concatenate([own.marginal, _marginal(seen, own, extra.theta)])
     proposal = np.logaddexp(
-        np.log(len(own.theta)) + density + likelihood - marginal, np.log(len(extra.theta)) + extra.log_density(both)
+        np.log(len(mine)) + density + likelihood - marginal, np.log(len(extra.theta)) + extra.log_density(both)
     )
     weight = own.prior + density + likelihood - proposal
-    return _Weighed(draws, own.scale, own.prior, own.factor, own.spread, both, marginal, weight)
+    level = np.zeros(len(both))
+    return _Weighed(draws, own.scale, own.prior, own.factor, own.spread, both, level, marginal, weight)
 
 
 def _marginal(seen: Seen, own: _Weighed, theta: Array) -> Array:
@@ -386,7 +327,7 @@ class _Local:
 
 
 def _around_mode(seen: Seen, own: _Weighed, generator: np.random.Generator) -> _Local:
-    start = own.theta[int(np.argmax(own.weight))]
+    start = own.theta(np.argmax(own.weight, keepdims=True))[0]
     mode = find_mode(seen, own.draws.scope, own.factor @ own.factor.T, start)
     root = cholesky(1.1 * mode.covariance, lower=True)
     freedom = 8.0

@@ -23,8 +23,9 @@ from convoy.brain.models.throughput import batched
 from convoy.brain.models.throughput.errors import Fitted, learn_errors, learn_field, learn_scales
 from convoy.brain.models.throughput.frame import Observations
 from convoy.brain.models.throughput.misfit import SCALES, Errors, Misfit, Seen
+from convoy.brain.models.throughput.mode import Mode, Scope, find_mode
 from convoy.brain.models.throughput.physics import ALL_REDUCE, LEVEL, NAMES, SAMPLE, Array, Form
-from convoy.brain.models.throughput.posterior import Draws, Mode, Scope, find_mode, infer
+from convoy.brain.models.throughput.posterior import Draws, infer
 
 _T = TypeVar("_T")
 
