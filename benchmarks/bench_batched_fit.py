@@ -26,7 +26,7 @@ import torch
 
 from convoy.brain.models import ThroughputModel
 from convoy.brain.models.throughput.batched import find_modes
-from convoy.brain.models.throughput.frame import jobs_of
+from convoy.brain.models.throughput.history import jobs_of
 from convoy.brain.models.throughput.misfit import Misfit, Seen
 from convoy.brain.models.throughput.mode import Scope, find_mode
 from convoy.brain.models.throughput.physics import ALL_REDUCE, Array

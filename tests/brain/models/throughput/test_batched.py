@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from convoy.brain.models.throughput import batched
 from convoy.brain.models.throughput.channels import COUNT
-from convoy.brain.models.throughput.frame import Observations, jobs_of
+from convoy.brain.models.throughput.frame import Observations
+from convoy.brain.models.throughput.history import jobs_of
 from convoy.brain.models.throughput.misfit import Misfit, Seen
 from convoy.brain.models.throughput.mode import Mode, Scope, find_mode
 from convoy.brain.models.throughput.model import kind_of

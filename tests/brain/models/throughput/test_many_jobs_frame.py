@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from convoy.brain.models.throughput.frame import (
     group_of,
-    jobs_of,
     labels_of,
     observations_of,
     repeat_scatter,
     rows_by_job,
     usable_of,
 )
+from convoy.brain.models.throughput.history import jobs_of
 
 ROW = st.fixed_dictionaries(
     {

@@ -54,13 +54,14 @@ def labels_of(frame: pd.DataFrame) -> dict[str, str]:
         if column in frame.columns:
             values = frame[column].to_numpy(dtype=object)
             given = np.flatnonzero(~pd.isna(values))
-            text = _label(column, values[given[0]]) if len(given) else ""
+            text = label_text(column, values[given[0]]) if len(given) else ""
             if text:
                 found[column] = text
     return found
 
 
-def _label(column: str, value: object) -> str:
+def label_text(column: str, value: object) -> str:
+    """Return a label as it is compared with others."""
     text = str(value).strip()
     return canonical_model(text) if column == "model" else text
 
@@ -366,44 +367,3 @@ def repeat_scatter(usable: Usable) -> tuple[float, float]:
     deviation = np.clip(usable.log_speed - mean[group], -0.3, 0.3)
     excess = deviation**2 - usable.variance * (1.0 - 1.0 / size[group])
     return max(0.0, float(excess.sum())), float(len(group) - len(size))
-
-
-@dataclass(frozen=True)
-class JobRows:
-    """One job of a frame: its labels, what it showed, and ``repeat_scatter``."""
-
-    name: str
-    labels: dict[str, str]
-    observations: Observations
-    scatter: tuple[float, float]
-
-
-def jobs_of(frame: pd.DataFrame, most: int) -> list[JobRows]:
-    """Return the jobs of a history with at least one usable row, at most ``most`` configurations of each.
-
-    The frame is read as a whole, and jobs are split from arrays: thousands of small frames would take minutes.
-    """
-    if not len(frame):
-        return []
-    names = names_of(frame)
-    labels = _labels_by_job(frame, names)
-    usable = usable_of(frame)
-    jobs = []
-    for name, places in zip(*rows_by_job(names[usable.rows]), strict=True):
-        own = usable.take(places)
-        observations = replace(merged(own).thinned(most), group=group_of(labels[name]))
-        jobs.append(JobRows(name, labels[name], observations, repeat_scatter(own)))
-    return jobs
-
-
-def _labels_by_job(frame: pd.DataFrame, names: NDArray[np.object_]) -> dict[str, dict[str, str]]:
-    """Return ``labels_of`` each job."""
-    found: dict[str, dict[str, str]] = {str(name): {} for name in pd.unique(names)}
-    for column in LABELS:
-        if column in frame.columns:
-            firsts = pd.Series(frame[column].to_numpy(dtype=object)).groupby(names, sort=False).first().dropna()
-            for name, value in firsts.items():
-                text = _label(column, value)
-                if text:
-                    found[str(name)][column] = text
-    return found

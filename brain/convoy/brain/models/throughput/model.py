@@ -20,13 +20,13 @@ from convoy.brain.models.throughput.frame import (
     Observations,
     configurations_of,
     group_of,
-    jobs_of,
     labels_of,
     names_of,
     observations_of,
     rows_by_job,
 )
 from convoy.brain.models.throughput.held_out import corrected, width
+from convoy.brain.models.throughput.history import jobs_of
 from convoy.brain.models.throughput.misfit import Misfit
 from convoy.brain.models.throughput.physics import ALL_REDUCE, SERVED, Array, Configurations, Form, with_unknown_batch
 from convoy.brain.models.throughput.posterior import Draws, Posterior, infer
