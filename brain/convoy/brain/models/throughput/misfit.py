@@ -26,6 +26,9 @@ SCALES = (0.5, 1.0, 2.0, 4.0)
 """How many times as far off as usual the physics may be for a job: some jobs' networks defy any formula."""
 
 
+ROWS = 128
+"""Configurations whose covariance with the history is worked out together: what a processor's cache holds."""
+
 PLACE = slice(1, 3)
 """Of the features, where a job's parts lie: nodes and servers."""
 
@@ -133,12 +136,16 @@ class Misfit:
 
     def latent(self, features: Array, group: str) -> tuple[Array, Array]:
         """Return mean (n,) of the error of log speed, and rows (n, N) of what history takes from its covariance."""
-        e = self.errors
-        kin = np.where(self.shared.groups == group, 1.0, e.alike)
-        cross = matern(features, self.shared.places, e.shared_lengths)
-        cross *= e.shared**2 * kin
         if not len(self.shared.places):
-            return np.zeros(len(features)), cross
+            return np.zeros(len(features)), np.zeros((len(features), 0))
+        kin = np.where(self.shared.groups == group, 1.0, self.errors.alike)
+        starts = range(0, max(1, len(features)), ROWS)
+        blocks = [self._latent(features[at : at + ROWS], self.errors.shared**2 * kin) for at in starts]
+        return np.concatenate([mean for mean, _ in blocks]), np.vstack([known for _, known in blocks])
+
+    def _latent(self, features: Array, variances: Array) -> tuple[Array, Array]:
+        cross = matern(features, self.shared.places, self.errors.shared_lengths)
+        cross *= variances
         # a triangle, in single precision: the largest part of an answer's time, of variances within 1e-6
         known = strmm(1.0, self.shared.single_root, cross.astype(np.float32).T, lower=1).T
         return np.asarray(cross @ self.shared.weights), np.asarray(known, dtype=np.float64)
