@@ -13,7 +13,7 @@ from convoy.brain.models.throughput.posterior import Latent
 LARGEST = 600.0
 """Logarithms of speed beyond it are cut, so that every speed is finite."""
 
-STEPS = 24
+STEPS = 60
 """At most, in the search for a quantile."""
 CLOSE = 1e-7
 """A step, of log speed, that ends it."""
@@ -52,7 +52,7 @@ def summary(latents: Sequence[Latent], offset: float, noise: Array, level: float
 def _quantile(probability: float, shares: Array, centers: Array, below: Array, above: Array) -> Array:
     """Return the quantile (n,) of mixtures of two-sided Gaussians, parts in the first axis.
 
-    By Newton's steps, and by halving where one would leave what is left of the interval.
+    By Newton's steps, and by halving what is left of the interval where one would leave it, or isn't half the last.
     """
     z = float(ndtri(probability))
     side = below if z < 0 else above
@@ -60,7 +60,7 @@ def _quantile(probability: float, shares: Array, centers: Array, below: Array, a
     if len(shares) == 1:
         return np.asarray(each[0])
     low, high = each.min(axis=0), each.max(axis=0)
-    found = shares @ each
+    found, last = shares @ each, high - low
     for _ in range(STEPS):
         away = found - centers
         scale = np.where(away < 0, below, above)
@@ -68,8 +68,10 @@ def _quantile(probability: float, shares: Array, centers: Array, below: Array, a
         excess = shares @ ndtr(away) - probability
         low, high = np.where(excess < 0, found, low), np.where(excess < 0, high, found)
         density = shares @ (np.exp(-0.5 * away * away) / scale) / np.sqrt(2 * np.pi)
-        before, found = found, found - excess / np.maximum(density, 1e-300)
-        found = np.where((found >= low) & (found <= high), found, (low + high) / 2)
-        if np.max(np.abs(found - before)) < CLOSE:
+        step = -excess / np.maximum(density, 1e-300)
+        good = (found + step >= low) & (found + step <= high) & (np.abs(step) <= last / 2)
+        step = np.where(good, step, (low + high) / 2 - found)
+        found, last = found + step, np.abs(step)
+        if np.max(last) < CLOSE:
             break
     return np.asarray(found)
