@@ -25,6 +25,9 @@ from support.simulated_jobs import simulated_history
 
 FORMS = {"allreduce": ALL_REDUCE, "ps": SERVED}
 WITHIN = 1e-4
+FAR_OFF = 1e-6
+"""Of the objective, where it is large: nonsense that no physics fits isn't climbed to its end in twelve steps, and
+there rounding grows."""
 
 
 def objective(seen: Seen, scope: Scope, covariance: np.ndarray, theta: np.ndarray) -> float:
@@ -41,7 +44,7 @@ def assert_alike(
     for seen, covariance, mode in zip(jobs, covariances, found, strict=True):
         single = find_mode(seen, scope, covariance)
         expected = objective(seen, scope, covariance, single.theta)
-        assert objective(seen, scope, covariance, mode.theta) == pytest.approx(expected, abs=WITHIN)
+        assert objective(seen, scope, covariance, mode.theta) == pytest.approx(expected, abs=WITHIN, rel=FAR_OFF)
         assert mode.value == pytest.approx(seen.physics(mode.theta[None])[0], abs=1e-9)
         assert mode.slope == pytest.approx(seen.jacobian(mode.theta)[1], abs=1e-6)
         precision = mode.slope.T @ np.linalg.solve(covariance, mode.slope) + np.linalg.inv(scope.covariance)
