@@ -33,6 +33,11 @@ def jobs() -> pd.DataFrame:
     return pd.concat([served_job(f"job-{number}", generator) for number in range(16)], ignore_index=True)
 
 
+@pytest.fixture(scope="module")
+def model(jobs: pd.DataFrame) -> ThroughputModel:
+    return ThroughputModel().fit(jobs)
+
+
 def questions(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.drop(columns=["throughput", "worker_cpu_used"])
 
@@ -51,8 +56,7 @@ def test_servers_are_predicted_from_three_observations_with_honest_intervals(job
     assert np.mean(held) > 0.75
 
 
-def test_more_workers_are_known_to_slow_a_job_whose_servers_are_the_limit(jobs: pd.DataFrame) -> None:
-    model = ThroughputModel().fit(jobs)
+def test_more_workers_are_known_to_slow_a_job_whose_servers_are_the_limit(model: ThroughputModel) -> None:
     slow = served_job("mine", np.random.default_rng(3))
     slow["throughput"] = 128.0 / (0.1 + 2.0 * slow["workers"] / slow["ps"])
     seen = slow[(slow["ps"] == 1) & slow["workers"].isin([1, 4])].drop(columns="worker_cpu_used")
@@ -75,17 +79,15 @@ def test_history_teaches_what_cores_are_worth() -> None:
     assert gain[3] < 1.25 * gain[2]  # and not where they are idle
 
 
-def test_what_was_measured_lately_counts_most(jobs: pd.DataFrame) -> None:
+def test_what_was_measured_lately_counts_most(model: ThroughputModel) -> None:
     rows = pd.DataFrame({"job": "mine", "strategy": "ps", "mode": "sync", "ps": 2, "workers": 2, "batch_size": 64.0,
                          "window_seconds": 60.0, "throughput": [100.0] * 6 + [60.0] * 6})  # fmt: skip
     rows["observed_at"] = pd.to_datetime(["2026-01-01"] * 6 + ["2026-03-01"] * 6, utc=True)
-    model = ThroughputModel().fit(jobs)
     lately = model.predict(rows, rows.iloc[:1].drop(columns="throughput"))["mean"].iloc[0]
     assert lately == pytest.approx(60.0, rel=0.1)
 
 
-def test_a_kind_without_history_is_answered_from_the_likest_or_called_unknown(jobs: pd.DataFrame) -> None:
-    model = ThroughputModel().fit(jobs)
+def test_a_kind_without_history_is_answered_from_the_likest_or_called_unknown(model: ThroughputModel) -> None:
     query = pd.DataFrame({"job": "mine", "ps": 2.0, "workers": [2.0, 4.0], "strategy": "ps"})
     seen = query.iloc[:1].assign(throughput=50.0)
     asynchronous = model.predict(seen.assign(mode="async"), query.assign(mode="async"))
@@ -97,23 +99,22 @@ def test_a_kind_without_history_is_answered_from_the_likest_or_called_unknown(jo
     assert set(ring["reason"]) == {"NothingKnown"}
 
 
-def test_a_job_that_changes_its_strategy_is_still_answered(jobs: pd.DataFrame) -> None:
+def test_a_job_that_changes_its_strategy_is_still_answered(jobs: pd.DataFrame, model: ThroughputModel) -> None:
     own = jobs[jobs["job"] == "job-0"]
     query = pd.DataFrame({"job": "job-0", "strategy": "allreduce", "workers": [1.0, 4.0], "batch_size": 32.0})
-    answer = ThroughputModel().fit(jobs).predict(own, query)
+    answer = model.predict(own, query)
     assert np.isfinite(answer[["mean", "lower", "upper"]].to_numpy()).all()
     assert answer["upper"].iloc[1] / answer["lower"].iloc[1] > 2  # nothing says what all-reduce costs it
 
 
-def test_servers_that_arent_there_make_no_configuration(jobs: pd.DataFrame) -> None:
+def test_servers_that_arent_there_make_no_configuration(model: ThroughputModel) -> None:
     query = pd.DataFrame({"job": "mine", "strategy": "ps", "mode": ["sync", "sync", "lazy"], "ps": [0, np.nan, 1]})
-    answer = ThroughputModel().fit(jobs).predict(pd.DataFrame(), query.assign(workers=1))
+    answer = model.predict(pd.DataFrame(), query.assign(workers=1))
     assert answer["reason"].tolist() == ["InvalidConfiguration", "InvalidConfiguration", "StrategyNotModelled"]
     assert answer["mean"].isna().all()
 
 
-def test_a_model_comes_back_from_its_state_bit_for_bit(jobs: pd.DataFrame) -> None:
-    model = ThroughputModel().fit(jobs)
+def test_a_model_comes_back_from_its_state_bit_for_bit(jobs: pd.DataFrame, model: ThroughputModel) -> None:
     again = ThroughputModel.restored(model.state())
     own = jobs[jobs["job"] == "job-1"]
     for seen in (own.iloc[:2], own.iloc[:0]):
