@@ -46,9 +46,10 @@ def run(
     from convoy.brain.models.backtest.splits import Protocol
     from convoy.brain.models.backtest.suite import contestants
     from convoy.brain.models.backtest.suite import run as run_all
+    from convoy.brain.plan import next_configuration
 
     wanted = [Protocol(one) for one in _chosen("--protocol", protocols, [str(one) for one in Protocol])]
-    who = contestants()
+    who = contestants(next_configuration)
     who = who.only(_chosen("--method", methods, who.names))
     if output is not None:
         _make(output)
@@ -162,7 +163,7 @@ def _print_comparison(results: pd.DataFrame, sets: Sequence[DataSet]) -> None:
     from convoy.brain.models.backtest.suite import OURS
 
     named = {one.name: one.published for one in sets if one.published is not None}
-    for score in ("mdape", "regret"):
+    for score in (one for one in ("mdape", "regret") if one in results.columns):
         rows = compared_with_published(results, OURS, named, score)
         if len(rows):
             screen(wide=True).print(backtest_table.comparison(rows, score))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from convoy.brain.plan import explain, guards
 from convoy.brain.plan.answer import Decision, JobRecommendation, JobRequest, Option, Stage
+from convoy.brain.plan.explore import trial_values
 from convoy.brain.plan.prices import Prices
 
 Array = NDArray[np.float64]
@@ -342,25 +343,16 @@ def _choose(
 def _worth_trying(
     judged: list[Option], speeds: Array, current: int, request: JobRequest, restart: float
 ) -> Option | None:
-    """Return the size whose trial has the greatest positive value on joint draws, if any.
-
-    With horizon H, restart R, trial M and present speed c, trying x is worth
-    (H - R - M) E[(x - c)+] - R E[c] - M E[(c - x)+]; a disappointment costs a second restart, R E[c | x < c] P(x <
-    c).
-    """
-    now = speeds[:, next(i for i, option in enumerate(judged) if option.workers == current)]
+    """Return the size that never ran whose trial is worth the most, if that is enough; see ``trial_values``."""
     left = request.horizon_seconds - restart - request.trial_seconds
     if not math.isfinite(restart) or left <= 0:
         return None
-    least = guards.MIN_TRIAL_VALUE * request.horizon_seconds * float(np.mean(now))
-    found: tuple[float, Option] | None = None
-    for place, option in enumerate(judged):
-        if option.workers == current or not math.isfinite(option.gain) or option.basis == "Observed":
-            continue
-        better = np.maximum(speeds[:, place] - now, 0.0)
-        worse = np.maximum(now - speeds[:, place], 0.0)
-        back = restart * now * (speeds[:, place] < now)
-        value = float(np.mean(left * better - restart * now - request.trial_seconds * worse - back))
-        if value > least and (found is None or value > found[0]):
-            found = (value, option)
-    return found[1] if found else None
+    place = next(i for i, option in enumerate(judged) if option.workers == current)
+    values = trial_values(speeds, place, request.horizon_seconds, restart, request.trial_seconds)
+    least = guards.MIN_TRIAL_VALUE * request.horizon_seconds * float(np.mean(speeds[:, place]))
+    worth = [
+        (float(value), option)
+        for value, option in zip(values, judged, strict=True)
+        if option.workers != current and math.isfinite(option.gain) and option.basis != "Observed" and value > least
+    ]
+    return max(worth, key=lambda found: found[0])[1] if worth else None
