@@ -11,11 +11,16 @@ from convoy.brain.models.throughput import ThroughputModel
 
 if TYPE_CHECKING:
     from convoy.brain.models.demand import DemandModel
+    from convoy.brain.models.load import LoadModel
     from convoy.brain.models.startup import StartupModel
 
-__all__ = ["DemandModel", "StartupModel", "ThroughputModel"]
+__all__ = ["DemandModel", "LoadModel", "StartupModel", "ThroughputModel"]
 
-_LATER = {"DemandModel": "convoy.brain.models.demand", "StartupModel": "convoy.brain.models.startup"}
+_LATER = {
+    "DemandModel": "convoy.brain.models.demand",
+    "LoadModel": "convoy.brain.models.load",
+    "StartupModel": "convoy.brain.models.startup",
+}
 """Imported once they are asked for: their libraries take a second, and a recommendation doesn't need them."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from convoy.brain.models import ThroughputModel
+from convoy.brain.models import LoadModel, ThroughputModel
 from convoy.brain.models.backtest.data import DataSet
 from convoy.brain.models.backtest.load import load_backtest
 from convoy.brain.models.backtest.policies import dlrover_rules, doubling, expected_improvement, greedy, stay
@@ -79,7 +79,7 @@ def contestants(policy: Policy | None = None) -> Contestants:
             "doubling": Tuner(NearestNeighbour, doubling),
             "no change": Tuner(NearestNeighbour, stay),
         },
-        load={"nearest neighbour": NearestLoad},
+        load={OURS: LoadModel, "nearest neighbour": NearestLoad},
     )
 
 
