@@ -48,7 +48,7 @@ demo: $(READY) ## run the demo: a job sized by the Brain, surviving its faults (
 	$(BIN)/convoy demo
 
 .PHONY: test
-test: $(READY) ## run the tests that this machine can run (about 12 minutes)
+test: $(READY) ## run the tests that this machine can run (about 15 minutes)
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not long" $(PYTEST)
 
 .PHONY: test-long

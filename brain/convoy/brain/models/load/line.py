@@ -64,9 +64,9 @@ class Line:
             return self
         design = readings.design
         precision = np.linalg.inv(self.covariance)
-        covariance = np.linalg.inv(precision + design.T @ design / self.error**2)
+        covariance = np.asarray(np.linalg.inv(precision + design.T @ design / self.error**2), dtype=np.float64)
         mean = covariance @ (precision @ self.mean + design.T @ readings.used / self.error**2)
-        return Line(np.asarray(mean, dtype=np.float64), covariance, self.error, self.freedom)
+        return Line(mean, np.asarray(covariance, dtype=np.float64), self.error, self.freedom)
 
     def at(self, size: Array, level: float) -> Array:
         """Return mean, lower and upper (n, 3) of one more reading's ``y`` at sizes (n, d)."""
