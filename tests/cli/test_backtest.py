@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,44 +9,19 @@ import pandas as pd
 import pytest
 
 from convoy.brain.store.engine import open_engine
-from convoy.cli.main import main
+from support.brain_command import BrainCommand
 from support.made_measurements import write_measurements, write_pods
 from support.stored import Stored, at, pod_load, speed
 
 QUICK = ("--seeds", "1", "--method", "matrix factorization", "--method", "optimus", "--method", "no change")
 
 
-@dataclass(frozen=True)
-class Said:
-    """How the command ended."""
-
-    status: int
-    out: str
-    err: str
-
-
-class Command:
-    """``convoy brain ...``, run here."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def __call__(self, *arguments: str | Path) -> Said:
-        self._monkeypatch.setattr(sys, "argv", ["convoy", "brain", *map(str, arguments)])
-        self._capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = self._capsys.readouterr()
-        return Said(int(ended.value.code or 0), said.out, said.err)
-
-
 @pytest.fixture
-def brain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path) -> Command:
-    return Command(monkeypatch, capsys)
+def brain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path) -> BrainCommand:
+    return BrainCommand(monkeypatch, capsys)
 
 
-def test_tables_results_and_figures(brain: Command, tmp_path: Path) -> None:
+def test_tables_results_and_figures(brain: BrainCommand, tmp_path: Path) -> None:
     data = write_measurements(tmp_path / "data", "dl2_ps")
     output = tmp_path / "report"
     said = brain("backtest", "--data", data, "--output", output, *QUICK, "--method", "nearest neighbour")
@@ -71,7 +44,7 @@ def test_tables_results_and_figures(brain: Command, tmp_path: Path) -> None:
     assert "configurations seen" in (output / "dl2_ps-p1.svg").read_text()
 
 
-def test_only_what_is_asked_for(brain: Command, tmp_path: Path) -> None:
+def test_only_what_is_asked_for(brain: BrainCommand, tmp_path: Path) -> None:
     data = write_measurements(tmp_path / "data")
     said = brain("backtest", "--data", data, "--data-set", "cmdare_ps", "--protocol", "P2", "--all-history", *QUICK)
     assert said.status == 0, said.err
@@ -80,7 +53,7 @@ def test_only_what_is_asked_for(brain: Command, tmp_path: Path) -> None:
     assert "dl2_ps" not in said.out
 
 
-def test_on_the_store_split_by_time_and_by_job(brain: Command, tmp_path: Path) -> None:
+def test_on_the_store_split_by_time_and_by_job(brain: BrainCommand, tmp_path: Path) -> None:
     moments = pd.date_range("2026-01-01", periods=10, freq="D", tz="UTC")
     rows = [
         {"job": f"job-{number}", "workers": workers, "nodes": workers, "batch_size": 32, "strategy": "allreduce",
@@ -98,7 +71,7 @@ def test_on_the_store_split_by_time_and_by_job(brain: Command, tmp_path: Path) -
     assert known["mdape"].max() < 5  # all scale alike: from one size, what history says of the others is right
 
 
-def test_a_store_of_too_few_jobs(brain: Command) -> None:
+def test_a_store_of_too_few_jobs(brain: BrainCommand) -> None:
     assert brain("migrate").status == 0
     said = brain("backtest")
     assert said.status == 1
@@ -114,14 +87,14 @@ def test_a_store_of_too_few_jobs(brain: Command) -> None:
         (("--method", "oracle"), "expected one of convoy"),
     ],
 )
-def test_names_that_are_not_there(brain: Command, tmp_path: Path, arguments: tuple[str, str], said: str) -> None:
+def test_names_that_are_not_there(brain: BrainCommand, tmp_path: Path, arguments: tuple[str, str], said: str) -> None:
     found = brain("backtest", "--data", write_measurements(tmp_path / "data"), *arguments)
     assert found.status == 2
     assert f"{arguments[0]} {arguments[1]}" in found.err
     assert said in found.err
 
 
-def test_folders_that_cannot_be_used(brain: Command, tmp_path: Path) -> None:
+def test_folders_that_cannot_be_used(brain: BrainCommand, tmp_path: Path) -> None:
     missing = brain("backtest", "--data", tmp_path / "nowhere")
     assert missing.status == 2
     assert "no such folder" in missing.err
@@ -135,7 +108,7 @@ def test_folders_that_cannot_be_used(brain: Command, tmp_path: Path) -> None:
     assert "--output" in taken.err
 
 
-def test_a_data_set_that_cannot_be_used_is_named(brain: Command, tmp_path: Path) -> None:
+def test_a_data_set_that_cannot_be_used_is_named(brain: BrainCommand, tmp_path: Path) -> None:
     data = write_measurements(tmp_path, "sia_allreduce")
     (data / "sia_allreduce" / "sia_throughput.csv").write_text("model,gpu\n")
     said = brain("backtest", "--data", data)
@@ -143,7 +116,7 @@ def test_a_data_set_that_cannot_be_used_is_named(brain: Command, tmp_path: Path)
     assert "sia_throughput.csv: no column num_nodes" in said.err
 
 
-def test_demand_and_start_up_on_the_store(brain: Command, tmp_path: Path) -> None:
+def test_demand_and_start_up_on_the_store(brain: BrainCommand, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'brain.db'}"
     assert brain("migrate", "--database-url", url).status == 0
     wanted = ("--protocol", "demand", "--protocol", "startup", "--database-url", url)
@@ -173,7 +146,7 @@ def test_demand_and_start_up_on_the_store(brain: Command, tmp_path: Path) -> Non
 
 
 @pytest.mark.timeout(180)  # memory limits are learned, twice
-def test_memory_of_public_pods(brain: Command, tmp_path: Path) -> None:
+def test_memory_of_public_pods(brain: BrainCommand, tmp_path: Path) -> None:
     data = write_pods(tmp_path / "data")
     said = brain("backtest", "--data", data, "--protocol", "memory", "--output", tmp_path / "report")
     assert said.status == 0, said.err

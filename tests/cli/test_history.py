@@ -7,10 +7,8 @@ import os
 import pty
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,8 +19,8 @@ from convoy.brain.store.engine import open_engine, writing
 from convoy.brain.store.migrate import migrate
 from convoy.brain.store.tables import HistoryObservation
 from convoy.cli import database, local
-from convoy.cli.main import main
 from convoy.sql.config import VERSION_TABLE, config, head
+from support.brain_command import BrainCommand, Said
 from support.command import COMMAND
 from support.history_files import csv_text, many, write_csv, write_parquet
 
@@ -30,21 +28,11 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "history" / "digits.csv"
 BAD = "b,0,10,resnet50\nb,1,fast,resnet50\nb,1\n"
 
 
-@dataclass(frozen=True)
-class Said:
-    """How a command ended in this process: a process of its own takes longer to start than most of these to run."""
-
-    status: int
-    out: str
-    err: str
-
-
 class Brain:
-    """``convoy brain ...``, run here."""
+    """``convoy brain import`` and ``export``."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
+    def __init__(self, run: BrainCommand) -> None:
+        self._run = run
 
     def imports(self, *arguments: str | Path) -> Said:
         return self._run("import", *arguments)
@@ -52,18 +40,10 @@ class Brain:
     def exports(self, *arguments: str | Path) -> Said:
         return self._run("export", *arguments)
 
-    def _run(self, *arguments: str | Path) -> Said:
-        self._monkeypatch.setattr(sys, "argv", ["convoy", "brain", *map(str, arguments)])
-        self._capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = self._capsys.readouterr()
-        return Said(int(ended.value.code or 0), said.out, said.err)
-
 
 @pytest.fixture
 def brain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Brain:
-    return Brain(monkeypatch, capsys)
+    return Brain(BrainCommand(monkeypatch, capsys))
 
 
 def rows(file: Path) -> int:

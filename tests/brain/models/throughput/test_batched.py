@@ -148,16 +148,16 @@ def test_a_gpu_finds_the_same() -> None:
 
 
 def test_a_history_of_many_jobs_teaches_the_same_together_and_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from convoy.brain.models.throughput import prior
+    from convoy.brain.models.throughput import learning
 
     few = [
-        prior.HistoryJob(job.name, job.labels, replace(job.observations.relative(16.0), group=""))
+        learning.HistoryJob(job.name, job.labels, replace(job.observations.relative(16.0), group=""))
         for job in jobs_of(simulated_history(12, seed=5), 8)
     ]
-    monkeypatch.setattr(prior, "REFINEMENTS", 0)
-    apart, _ = prior.learn(few, (0.0, 0.0), ALL_REDUCE)
-    monkeypatch.setattr(prior, "MOST_SINGLE", 0)
-    together, _ = prior.learn(few, (0.0, 0.0), ALL_REDUCE)
+    monkeypatch.setattr(learning, "REFINEMENTS", 0)
+    apart, _ = learning.learn(few, (0.0, 0.0), ALL_REDUCE)
+    monkeypatch.setattr(learning, "MOST_SINGLE", 0)
+    together, _ = learning.learn(few, (0.0, 0.0), ALL_REDUCE)
     for one, other in zip(apart.jobs, together.jobs, strict=True):
         assert other.theta == pytest.approx(one.theta, abs=1e-3)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -45,7 +46,7 @@ class Fitted:
     """Why the undefined are undefined, where all others are ``Fitted``."""
 
 
-class Baseline:
+class Baseline(ABC):
     """A published way to predict speed, with ``ThroughputModel``'s interface and columns.
 
     The interval is a Student-t interval of log speed, equally wide at all rows: its spread is that of the residuals
@@ -121,16 +122,16 @@ class Baseline:
         self.history_ = history
         self._learn(history)
 
-    def _learn(self, history: Rows) -> None:
+    def _learn(self, history: Rows) -> None:  # noqa: B027 - most take nothing from a history
         """Learn from the usable rows of past jobs."""
 
     def _covers(self, rows: Rows) -> NDArray[np.bool_]:
         """Return for which rows' strategy and mode the method has a form."""
         return np.asarray(rows.strategy != FOREIGN)
 
+    @abstractmethod
     def _fit_job(self, name: str, own: Rows, asked: Rows) -> Fitted:
         """Answer about one job from its usable rows; all rows given are covered configurations."""
-        raise NotImplementedError
 
     def _answers(
         self, observed: pd.DataFrame, query: pd.DataFrame

@@ -6,6 +6,8 @@ alike. Throughput is samples a step over the step's seconds.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
@@ -23,9 +25,9 @@ class StepTime(Baseline):
     least = 2
     learns = False
 
+    @abstractmethod
     def _terms(self, rows: Rows) -> Array:
         """Return the terms (n, m) of a step's seconds."""
-        raise NotImplementedError
 
     def _samples(self, rows: Rows) -> Array:
         """Return the samples that pass in that time."""

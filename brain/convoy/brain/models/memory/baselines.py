@@ -6,6 +6,7 @@ as its limit. None meets an asked rate, except the tuned margin on containers li
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ MIB = 2.0**20
 DAY = 86400.0
 
 
-class MemoryRule:
+class MemoryRule(ABC):
     """A rule of thumb: ``fit`` changes nothing, ``recommend`` answers as ``MemoryModel.recommend`` does.
 
     A rule takes no notice of ``oom_rate`` and ``horizon``, except where it says so.
@@ -81,8 +82,9 @@ class MemoryRule:
     def _numbers(self) -> dict[str, Any]:
         return {}
 
+    @abstractmethod
     def _limit(self, container: Container, rate: float, horizon: float) -> float:
-        raise NotImplementedError
+        """Return the logarithm of the limit in bytes."""
 
 
 class AutopilotLike(MemoryRule):

@@ -24,7 +24,6 @@ MOST_KEPT = 4_000_000
 MOST_CONTAINERS = 2000
 """That are learned from; of more, as many spread evenly over their names."""
 KEPT_HORIZONS = 8
-NOTHING_KNOWN = "NothingKnown: neither it nor others were ever seen to use memory"
 CLOSE_LEVELS = 2
 """Others of the same rank or template have a say on a container with little history."""
 WORDS = {

@@ -1,6 +1,6 @@
 """How fast a job would run at configurations at which it hasn't run: samples/s with intervals.
 
-The physics is in ``physics``, what history teaches in ``prior``, inference in ``posterior``.
+The physics is in ``physics``, what history teaches in ``prior`` and ``learning``, inference in ``posterior``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from convoy.brain.models.throughput.frame import (
 )
 from convoy.brain.models.throughput.held_out import corrected, width
 from convoy.brain.models.throughput.history import jobs_of
+from convoy.brain.models.throughput.learning import HistoryJob, learn
 from convoy.brain.models.throughput.misfit import Misfit
 from convoy.brain.models.throughput.physics import ALL_REDUCE, SERVED, Array, Configurations, Form, with_unknown_batch
 from convoy.brain.models.throughput.posterior import Draws, Posterior, infer
-from convoy.brain.models.throughput.prior import HistoryJob, Prior, learn
+from convoy.brain.models.throughput.prior import Prior
 from convoy.brain.models.throughput.saved import restored, saved
 from convoy.brain.models.throughput.summary import LARGEST, summary
 
