@@ -12,8 +12,8 @@ def gain(scale: ArrayLike, grad_sqr: ArrayLike, grad_var: ArrayLike) -> Array:
     """Return the progress of one step, in steps of the initial batch.
 
     A step's direction is a mean gradient whose noise falls with the batch, so a step of ``scale`` initial batches is
-    worth ``(grad_var + grad_sqr) / (grad_var / scale + grad_sqr)`` steps of one: ``scale`` where all is noise, 1 where
-    nothing is. Divided by ``scale`` it is the efficiency of a sample; divided by the step's seconds, the goodput.
+    worth ``(grad_var + grad_sqr) / (grad_var / scale + grad_sqr)`` steps of one: ``scale`` where all is noise, 1
+    where nothing is. Divided by ``scale`` it is the efficiency of a sample; divided by the step's seconds, goodput.
 
     Args:
         scale: global batch / initial batch, positive.
@@ -21,8 +21,8 @@ def gain(scale: ArrayLike, grad_sqr: ArrayLike, grad_var: ArrayLike) -> Array:
         grad_var: variance of the gradient of one initial batch (summed over parameters), not negative.
 
     Returns:
-        The gain, of the arguments' common shape; NaN where an argument is out of its range or not finite, or where both
-        statistics are zero.
+        The gain, of the arguments' common shape; NaN where an argument is out of its range or not finite, or where
+        both statistics are zero.
 
     Source: the gradient noise scale ``grad_var / grad_sqr`` of McCandlish et al., An Empirical Model of Large-Batch
     Training, 2018, as the gain of AdaScale (Johnson et al., 2020) and of the goodput of Qiao et al., OSDI'21.
