@@ -1,0 +1,29 @@
+"""All jobs of a cluster planned together: options, capacity, exact and priced solutions, nodes. Pure: no I/O, no clock."""
+
+from convoy.brain.plan.cluster.answer import (
+    Alternative,
+    ClusterDecision,
+    ClusterPlan,
+    JobAnswer,
+    MarginalPrice,
+    Progress,
+)
+from convoy.brain.plan.cluster.capacity import Capacity, Pool, Quota
+from convoy.brain.plan.cluster.jobs import ClusterJob, Policy, Sizes
+from convoy.brain.plan.cluster.plan import plan_cluster
+
+__all__ = [
+    "Alternative",
+    "Capacity",
+    "ClusterDecision",
+    "ClusterJob",
+    "ClusterPlan",
+    "JobAnswer",
+    "MarginalPrice",
+    "Policy",
+    "Pool",
+    "Progress",
+    "Quota",
+    "Sizes",
+    "plan_cluster",
+]
