@@ -45,7 +45,7 @@ def philly_demand(folder: Path, warm_up: pd.Timedelta = WARM_UP, by_virtual_clus
         InvalidInput: the file can't be read, lacks a column, or holds nothing after the warm-up.
     """
     path = folder / PHILLY
-    jobs = read_table(path, ("submitted", "duration_seconds", "gpus", "virtual_cluster"))
+    jobs = read_table(path, labels=("submitted", "virtual_cluster"), numbers=("duration_seconds", "gpus"))
     submitted = pd.to_datetime(jobs["submitted"], format="ISO8601", errors="coerce")
     wrong = submitted.isna() | ~(jobs["duration_seconds"] >= 0) | ~(jobs["gpus"] >= 0)
     if wrong.any():

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from convoy.brain.features.published.table import read_table
+from convoy.brain.features.published.table import UNREADABLE, read_table
 from convoy.core.api.errors import InvalidInput
 
 BITBRAINS = "rnd_2013-8_mem_max15min_mb.npz"
@@ -41,7 +41,7 @@ def bitbrains_usage(folder: Path) -> pd.DataFrame:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             used, capacity, names = arrays["mem"], arrays["cap_mb"], arrays["vm"]
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+    except (*UNREADABLE, KeyError, zipfile.BadZipFile) as error:
         raise InvalidInput(f"{path}: can't be read as arrays mem, cap_mb, vm: {error}; fetch it again") from error
     if used.ndim != 2 or used.shape[0] != len(names) or len(capacity) != len(names):
         raise InvalidInput(f"{path}: arrays of shapes {used.shape}, {capacity.shape}, {names.shape}; fetch it again")
@@ -67,10 +67,10 @@ def pods_usage(folder: Path) -> pd.DataFrame:
     Raises:
         InvalidInput: the file can't be read or lacks a column.
     """
-    table = read_table(folder / PODS, ("container", "t", "value"))
+    table = read_table(folder / PODS, labels=("container",), numbers=("t", "value"))
     return _frame(
         "pod",
-        container="pod-" + table["container"].astype(str),
+        container="pod-" + table["container"],
         time=pd.to_datetime(table["t"], unit="s", utc=True),
         used_bytes=table["value"].clip(lower=0.0) * UNIT,
         limit_bytes=np.full(len(table), UNIT),

@@ -37,7 +37,8 @@ def read_dl2_ps(folder: Path) -> pd.DataFrame:
     """
     raw = read_table(
         folder / "config_speed.csv",
-        ("model", "global_batch", "ps", "workers", "samples_per_s", "ps_cpu_mean", "ps_cpu_max", "worker_cpu_mean"),
+        labels=("model",),
+        numbers=("global_batch", "ps", "workers", "samples_per_s", "ps_cpu_mean", "ps_cpu_max", "worker_cpu_mean"),
     )
     ran = raw["samples_per_s"] > 0
     return pd.DataFrame(
@@ -66,7 +67,11 @@ def read_cmdare_ps(folder: Path) -> pd.DataFrame:
 
     A step is one worker's minibatch, whose size the data set doesn't say.
     """
-    raw = read_table(folder / "speed_cluster_size.csv", ("model", "gpu", "ps", "workers", "steps_per_s_median"))
+    raw = read_table(
+        folder / "speed_cluster_size.csv",
+        labels=("model", "gpu"),
+        numbers=("ps", "workers", "steps_per_s_median"),
+    )
     return pd.DataFrame(
         {
             "job": raw["model"].astype(str) + "-" + raw["gpu"].astype(str),
@@ -87,7 +92,8 @@ def read_sia_allreduce(folder: Path) -> pd.DataFrame:
     """Read all-reduce jobs: one job a (model, GPU), medians over runs of equal configuration."""
     raw = read_table(
         folder / "sia_throughput.csv",
-        ("model", "gpu", "num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"),
+        labels=("model", "gpu"),
+        numbers=("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"),
     )
     raw = raw[~raw["gpu"].isin(UNSCORED_GPUS)]
     speeds = raw.assign(
@@ -95,7 +101,7 @@ def read_sia_allreduce(folder: Path) -> pd.DataFrame:
         compute_seconds=raw["step_time"] - raw["sync_time"],
     )
     keys = ["model", "gpu", "num_nodes", "num_replicas", "local_bsz"]
-    table = speeds.groupby(keys, as_index=False)[["throughput", "compute_seconds"]].median()
+    table = speeds.groupby(keys, as_index=False, dropna=False)[["throughput", "compute_seconds"]].median()
     return pd.DataFrame(
         {
             "job": table["model"] + "-" + table["gpu"],
@@ -125,10 +131,10 @@ def read_c3o(folder: Path) -> pd.DataFrame:
 
 
 def _c3o_algorithm(file: Path) -> pd.DataFrame:
-    raw = read_table(file, ("instance_count", "machine_type", "gross_runtime"))
+    raw = read_table(file, labels=("machine_type",), numbers=("instance_count", "gross_runtime"))
     inputs = [str(name) for name in raw.columns if name not in C3O_NOT_THE_JOB]
-    table = raw.groupby([*inputs, "instance_count"], as_index=False)["gross_runtime"].median()
-    parts = [file.stem, *(table[name].astype(str) for name in inputs)]
+    table = raw.groupby([*inputs, "instance_count"], as_index=False, dropna=False)["gross_runtime"].median()
+    parts = [file.stem, *(table[name].astype(str).fillna("unknown") for name in inputs)]
     job = parts[1].str.cat(parts[2:], sep="/").radd(f"{file.stem}/")
     return pd.DataFrame(
         {
