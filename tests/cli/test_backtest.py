@@ -83,7 +83,7 @@ def test_a_store_of_too_few_jobs(brain: BrainCommand) -> None:
     ("arguments", "said"),
     [
         (("--data-set", "dl3_ps"), "expected one of dl2_ps"),
-        (("--protocol", "P5"), "expected one of P1, P2, P3, P4, load"),
+        (("--protocol", "P5"), "expected one of P1; P2; P3; P4; load"),
         (("--method", "oracle"), "expected one of convoy"),
     ],
 )
@@ -92,6 +92,17 @@ def test_names_that_are_not_there(brain: BrainCommand, tmp_path: Path, arguments
     assert found.status == 2
     assert f"{arguments[0]} {arguments[1]}" in found.err
     assert said in found.err
+
+
+@pytest.mark.parametrize("chosen", [("c3o", "P4"), ("dl2_ps", "memory")])
+def test_a_protocol_that_no_chosen_set_has_a_case_for(
+    brain: BrainCommand, tmp_path: Path, chosen: tuple[str, str]
+) -> None:
+    name, protocol = chosen
+    data = write_measurements(tmp_path / "data")
+    said = brain("backtest", "--data", data, "--data-set", name, "--protocol", protocol, *QUICK)
+    assert said.status == 2
+    assert f"--protocol {protocol}: the data sets that were chosen have no case for it" in said.err
 
 
 def test_folders_that_cannot_be_used(brain: BrainCommand, tmp_path: Path) -> None:

@@ -59,6 +59,11 @@ def run(
         else:
             sets, parts = _own(database_url, wanted, names, progress)
         results = run_all(sets, who, wanted, seeds, all_history=all_history, progress=progress)
+    if data is not None and not len(results) and not parts:
+        raise InvalidSetting(
+            f"--protocol {', '.join(wanted)}: the data sets that were chosen have no case for it; docs/backtest.md says "
+            "what is asked of which"
+        )
     found = summary(results) if len(results) else results
     _print(results, found, sets, parts)
     if output is not None:
@@ -68,7 +73,7 @@ def run(
 def _chosen(option: str, given: Sequence[str], there: Sequence[str]) -> list[str]:
     unknown = [name for name in given if name not in there]
     if unknown:
-        raise InvalidSetting(f"{option} {unknown[0]}: expected one of {', '.join(there)}")
+        raise InvalidSetting(f"{option} {unknown[0]}: expected one of {'; '.join(there)}")
     return list(given) or list(there)
 
 
