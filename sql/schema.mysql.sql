@@ -736,3 +736,27 @@ SELECT j.uid AS job, s.name AS plan, j.template, j.user, j.cluster, s.recommenda
 FROM scale_plan s JOIN job j ON j.id = s.job_id LEFT JOIN recommendation r ON r.id = s.recommendation_id;
 
 UPDATE convoy_schema_version SET version_num='0004' WHERE convoy_schema_version.version_num = '0003';
+
+ALTER TABLE recommendation ADD COLUMN run_id BIGINT;
+
+ALTER TABLE recommendation ADD CONSTRAINT fk_recommendation_run FOREIGN KEY(run_id) REFERENCES optimization_run (id);
+
+ALTER TABLE recommendation ADD COLUMN status VARCHAR(16) NOT NULL DEFAULT '';
+
+ALTER TABLE recommendation ADD COLUMN decided_by VARCHAR(255) NOT NULL DEFAULT '';
+
+ALTER TABLE recommendation ADD COLUMN decided_at DATETIME(6);
+
+ALTER TABLE recommendation ADD COLUMN decided_why TEXT;
+
+ALTER TABLE recommendation ADD COLUMN plan VARCHAR(253) NOT NULL DEFAULT '';
+
+CREATE INDEX ix_recommendation_run ON recommendation (run_id);
+
+CREATE INDEX ix_recommendation_status ON recommendation (status, made_at);
+
+ALTER TABLE optimization_run ADD COLUMN owner VARCHAR(255) NOT NULL DEFAULT '';
+
+ALTER TABLE optimization_run ADD COLUMN starts INTEGER NOT NULL DEFAULT '0';
+
+UPDATE convoy_schema_version SET version_num='0005' WHERE convoy_schema_version.version_num = '0004';

@@ -41,6 +41,17 @@ def add_column(table: str, column: sa.Column[Any]) -> None:
     crash_point("sql.after-step")
 
 
+def add_reference(table: str, column: str, other: str, *, name: str) -> None:
+    """Add a column that holds the number of a row of another table, or NULL, unless it is there."""
+    if on_mysql():
+        add_column(table, sa.Column(column, sa.BigInteger(), nullable=True))
+        if not _has_foreign_key(table, name):
+            op.create_foreign_key(name, table, other, [column], ["id"])
+    elif not has_column(table, column):  # SQLite adds no constraint to a table that is there, but to a new column
+        op.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER CONSTRAINT {name} REFERENCES {other} (id)")
+    crash_point("sql.after-step")
+
+
 def execute(statement: str) -> None:
     """Run a statement that changes nothing when it is run again."""
     op.execute(statement)
@@ -82,6 +93,12 @@ def create_view(name: str, mysql: str, sqlite: str | None = None) -> None:
         op.execute(f"DROP VIEW IF EXISTS {name}")
         op.execute(f"CREATE VIEW {name} AS {sqlite or mysql}")
     crash_point("sql.after-step")
+
+
+def _has_foreign_key(table: str, name: str) -> bool:
+    if context.is_offline_mode():
+        return False
+    return any(each["name"] == name for each in sa.inspect(op.get_bind()).get_foreign_keys(table))
 
 
 def _is_partitioned(table: str) -> bool:

@@ -18,8 +18,11 @@ class Recommendation(Base):
     __tablename__ = "recommendation"
     __table_args__ = (
         sa.ForeignKeyConstraint(["job_id"], ["job.id"], name="fk_recommendation_job"),
+        sa.ForeignKeyConstraint(["run_id"], ["optimization_run.id"], name="fk_recommendation_run"),
         sa.Index("ix_recommendation_job_made_at", "job_id", "made_at"),
         sa.Index("ix_recommendation_made_at", "made_at"),
+        sa.Index("ix_recommendation_run", "run_id"),
+        sa.Index("ix_recommendation_status", "status", "made_at"),
         TABLE_OPTIONS,
     )
 
@@ -51,6 +54,14 @@ class Recommendation(Base):
     request: Mapped[dict[str, Any]] = mapped_column(sa.JSON(), doc="what was asked: current size, limits, horizon")
     evidence: Mapped[dict[str, Any]] = mapped_column(sa.JSON(), doc="the observations and the model's terms")
     seconds: Mapped[float] = mapped_column(sa.Double(), doc="that the answer took")
+    run_id: Mapped[int | None] = mapped_column(ID, doc="the batch's run that made it; NULL: a master asked")
+    status: Mapped[str] = mapped_column(
+        name_type(16), default="", doc="proposed | accepted | refused | superseded; empty: nobody decides about it"
+    )
+    decided_by: Mapped[str] = mapped_column(name_type(255), default="", doc="who accepted or refused it")
+    decided_at: Mapped[datetime | None] = mapped_column(UtcDateTime())
+    decided_why: Mapped[str | None] = mapped_column(sa.Text())
+    plan: Mapped[str] = mapped_column(name_type(253), default="", doc="the ScalePlan that was written for it")
 
 
 class ScalePlan(Base):
@@ -142,3 +153,5 @@ class OptimizationRun(Base):
     plans: Mapped[int] = mapped_column(sa.Integer(), doc="ScalePlans that were applied")
     message: Mapped[str] = mapped_column(sa.Text(), doc="what it came to, or why it failed")
     report: Mapped[dict[str, Any]] = mapped_column(sa.JSON())
+    owner: Mapped[str] = mapped_column(name_type(255), default="", doc="the process that goes on with it, or did last")
+    starts: Mapped[int] = mapped_column(sa.Integer(), default=0, doc="how often it was begun or gone on with")
