@@ -61,8 +61,8 @@ def run(
         results = run_all(sets, who, wanted, seeds, all_history=all_history, progress=progress)
     if data is not None and not len(results) and not parts:
         raise InvalidSetting(
-            f"--protocol {', '.join(wanted)}: the data sets that were chosen have no case for it; docs/backtest.md says "
-            "what is asked of which"
+            f"--protocol {', '.join(wanted)}: the data sets that were chosen have no case for it; "
+            "docs/backtest.md says what is asked of which"
         )
     found = summary(results) if len(results) else results
     _print(results, found, sets, parts)
