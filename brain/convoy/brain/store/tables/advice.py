@@ -153,5 +153,5 @@ class OptimizationRun(Base):
     plans: Mapped[int] = mapped_column(sa.Integer(), doc="ScalePlans that were applied")
     message: Mapped[str] = mapped_column(sa.Text(), doc="what it came to, or why it failed")
     report: Mapped[dict[str, Any]] = mapped_column(sa.JSON())
-    owner: Mapped[str] = mapped_column(name_type(255), default="", doc="the process that goes on with it, or did last")
+    owner: Mapped[str] = mapped_column(name_type(255), default="", doc="process that goes on with it, or did last")
     starts: Mapped[int] = mapped_column(sa.Integer(), default=0, doc="how often it was begun or gone on with")
