@@ -35,3 +35,13 @@ def gain(scale: ArrayLike, grad_sqr: ArrayLike, grad_var: ArrayLike) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         signal, noise = squares / largest, variances / largest
         return np.asarray(np.where(largest > 0, (noise + signal) / (noise / sizes + signal), np.nan))
+
+
+def log_efficiency(log_scale: ArrayLike, log_noise: ArrayLike) -> Array:
+    """Return the logarithm of a sample's worth at a batch, against one at the initial batch.
+
+    That is ``gain / scale``, from the logarithms of ``scale`` and of the noise scale ``grad_var / grad_sqr``; finite
+    wherever these are, and growing with the noise where the batch is larger than the initial one.
+    """
+    scale, noise = np.asarray(log_scale, dtype=np.float64), np.asarray(log_noise, dtype=np.float64)
+    return np.asarray(np.logaddexp(noise, 0.0) - np.logaddexp(noise, scale))
