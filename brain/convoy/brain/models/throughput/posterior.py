@@ -11,6 +11,7 @@ are mixed in (multiple importance sampling with the balance heuristic), so that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,12 +100,25 @@ class Latent:
 
 
 @dataclass(frozen=True)
+class Believed:
+    """How likely one scope of history is to be the one that this job is like."""
+
+    scope: Scope
+    before: float
+    """The job's own observations not regarded."""
+    after: float
+
+
+@dataclass(frozen=True)
 class Posterior:
     """Equally likely draws of a job's coefficients, with the misfit conditioned on its observations."""
 
     parts: tuple[Part, ...]
     seen: Seen
     misfit: Misfit
+    trust: Array
+    """What divides the variances of what was seen, (k + r,)."""
+    scopes: tuple[Believed, ...]
 
     @property
     def theta(self) -> Array:
@@ -166,11 +180,11 @@ def infer(
     if not len(observations):
         return _prior_only(seen, prior, misfit, generator)
     trust = np.ones(len(seen))
-    theta, scale = _reweigh(seen, prior, misfit, trust, generator)
+    theta, scale, scopes = _reweigh(seen, prior, misfit, trust, generator)
     if len(observations) >= 3:
         trust = _trust(seen, theta, seen.covariance(float(np.median(scale))))
         if np.any(trust < 0.67):
-            theta, scale = _reweigh(seen, prior, misfit, trust, generator)
+            theta, scale, scopes = _reweigh(seen, prior, misfit, trust, generator)
     count = len(observations)
     residual = seen.values[:count] - log_speed(seen.form.full(theta), observations.configurations)
     parts = []
@@ -178,7 +192,7 @@ def infer(
         mine = scale == one
         factor = cholesky(seen.covariance(float(one), trust)[:count, :count], lower=True)
         parts.append(Part(theta[mine], float(one), factor, residual[mine]))
-    return Posterior(tuple(parts), seen, misfit)
+    return Posterior(tuple(parts), seen, misfit, trust, scopes)
 
 
 def _trust(seen: Seen, theta: Array, covariance: Array) -> Array:
@@ -204,7 +218,16 @@ def _prior_only(seen: Seen, prior: list[Draws], misfit: Misfit, generator: np.ra
         theta = np.vstack(pieces)
         if len(theta):
             parts.append(Part(theta, scale, np.zeros((0, 0)), np.zeros((len(theta), 0))))
-    return Posterior(tuple(parts), seen, misfit)
+    return Posterior(
+        tuple(parts), seen, misfit, np.zeros(0), _believed(prior, [draws.scope.weight for draws in prior])
+    )
+
+
+def _believed(prior: list[Draws], evidence: Sequence[float]) -> tuple[Believed, ...]:
+    """Return the scopes with their probabilities, ``evidence`` being in proportion to those after the observations."""
+    before, after = np.array([draws.scope.weight for draws in prior]), np.asarray(evidence)
+    shares = zip(prior, before / before.sum(), after / after.sum(), strict=True)
+    return tuple(Believed(draws.scope, float(prior_share), float(share)) for draws, prior_share, share in shares)
 
 
 @dataclass
@@ -237,8 +260,8 @@ class _Weighed:
 
 def _reweigh(
     seen: Seen, prior: list[Draws], misfit: Misfit, trust: Array, generator: np.random.Generator
-) -> tuple[Array, Array]:
-    """Return ``KEPT`` equally likely draws (KEPT, d) of the posterior, and the scale of each."""
+) -> tuple[Array, Array, tuple[Believed, ...]]:
+    """Return ``KEPT`` equally likely draws (KEPT, d) of the posterior, the scale of each, and the scopes."""
     found = []
     residuals = [seen.values - seen.physics(draws.shape) for draws in prior]
     for scale, likely in zip(SCALES, misfit.errors.scales, strict=True):
@@ -261,7 +284,10 @@ def _reweigh(
     bounds = np.searchsorted(chosen, [0, *ends])
     of_each = [chosen[bounds[i] : bounds[i + 1]] - (ends[i] - len(one.weight)) for i, one in enumerate(found)]
     theta = np.vstack([one.theta(rows) for one, rows in zip(found, of_each, strict=True)])
-    return theta, np.repeat([one.scale for one in found], [len(rows) for rows in of_each])
+    # of each scope, whatever the scale
+    scopes = np.exp([one.evidence for one in found] - logsumexp([one.evidence for one in found]))
+    believed = _believed(prior, scopes.reshape(-1, len(prior)).sum(axis=0))
+    return theta, np.repeat([one.scale for one in found], [len(rows) for rows in of_each]), believed
 
 
 def _weigh(
