@@ -25,6 +25,7 @@ TUNED: Mapping[str, str] = {
     "early_regret": "regret % at 4",
     "regret": "regret % at 8",
     "final_regret": "final %",
+    "smoothed_final": "final, smoothed %",
     "running_loss": "running loss %",
     "moves": "moves",
 }

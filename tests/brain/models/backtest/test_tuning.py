@@ -38,7 +38,9 @@ def job(speeds: list[float]) -> pd.DataFrame:
 
 def test_scores_of_a_path_by_hand() -> None:
     rows = job([50.0, 100.0, 80.0])
-    found = path_scores([0, 0, 2, 2, 1, 1, 1, 0], rows)
+    found = path_scores([0, 0, 2, 2, 1, 1, 1, 0], rows, smooth=np.array([60.0, 80.0, 90.0]))
+    assert found["smoothed_regret"] == pytest.approx(0.0)
+    assert found["smoothed_final"] == pytest.approx(100 / 3)
     assert found["early_regret"] == pytest.approx(20.0)
     assert found["regret"] == pytest.approx(0.0)
     assert found["final_regret"] == pytest.approx(50.0)
@@ -91,7 +93,7 @@ def test_where_rounds_begin() -> None:
 
 def test_what_does_the_same_work_is_compared() -> None:
     frame = pd.DataFrame({"workers": [1.0, 2.0, 4.0, 4.0], "batch_size": [32.0, 16.0, 8.0, 32.0], "throughput": 1.0})
-    assert comparable(frame.assign(strategy="allreduce"))["batch_size"].tolist() == [32.0, 16.0, 8.0]
+    assert frame.iloc[comparable(frame.assign(strategy="allreduce"))]["batch_size"].tolist() == [32.0, 16.0, 8.0]
     assert len(comparable(job([1.0, 2.0]))) == 2
 
 

@@ -17,7 +17,7 @@ LEVEL = 0.9
 
 SCORES = (
     "mdape", "mape", "regret", "smoothed_regret", "coverage", "width", "undefined",
-    "early_regret", "final_regret", "running_loss", "moves",
+    "early_regret", "final_regret", "smoothed_final", "running_loss", "moves",
     "worker_cpu_mdape", "worker_cpu_mae", "worker_cpu_coverage", "worker_cpu_undefined",
     "ps_cpu_mdape", "ps_cpu_mae", "ps_cpu_coverage", "ps_cpu_undefined",
 )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Protocol as Interface
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from convoy.brain.models.backtest.choices import choices
 from convoy.brain.models.backtest.data import DataSet, question
@@ -77,7 +78,8 @@ def tuning_backtest(
     Columns, in percent: ``early_regret`` and ``regret`` (1 - speed of the best configuration so far over the best of
     all, after 4 and after 8 rounds), ``final_regret`` (the same of the configuration that the job is left at),
     ``running_loss`` (samples that weren't made, restarts included, over those of the best configuration from the
-    first moment on). ``moves``, and ``undefined``: the share of rounds in which the policy had nothing to say.
+    first moment on); ``smoothed_regret`` and ``smoothed_final``: of the same places, by speeds without the noise of
+    measuring them. ``moves``, and ``undefined``: the share of rounds in which the policy had nothing to say.
 
     Raises:
         BacktestFailed: a model or a policy failed, or a policy chose what isn't there.
@@ -87,7 +89,8 @@ def tuning_backtest(
         makers = {tuner.model: name for name, tuner in tuners.items()}  # a model of several policies is fitted once
         models = {make: fitted(name, make, fold.history, data.name) for make, name in makers.items()}
         for job in jobs:
-            rows = comparable(job.rows)
+            places = comparable(job.rows)
+            rows, smooth = job.rows.iloc[places].reset_index(drop=True), job.smooth[places]
             for start in Start if len(rows) >= 2 else ():
                 first = smallest(rows) if start is Start.SMALLEST else history_best(fold.history, rows)
                 for name, tuner in tuners.items():
@@ -95,24 +98,24 @@ def tuning_backtest(
                         key = {"method": name, "data": data.name, "protocol": str(Protocol.TUNE), "k": str(start)}
                         where = f"{name}: {data.name} {Protocol.TUNE} from {start} job {job.name} seed {seed}"
                         path, silent = run_rounds(tuner.policy, models[tuner.model], rows, first, seed, where)
-                        scores = {"undefined": silent, **path_scores(path, rows)}
+                        scores = {"undefined": silent, **path_scores(path, rows, smooth)}
                         results.append({**key, "job": job.name, "seed": seed, **scores})
             progress(job.name)
     return pd.DataFrame(results)
 
 
-def comparable(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the job's configurations that do the same work a step, so that their speeds can be compared.
+def comparable(rows: pd.DataFrame) -> NDArray[np.intp]:
+    """Return the places of configurations that do the same work a step, so that their speeds can be compared.
 
     Parameter servers: all. Otherwise those of one total batch, of as many different sizes as any.
     """
     if "strategy" in rows.columns and (rows["strategy"] == "ps").all():
-        return rows.reset_index(drop=True)
+        return np.arange(len(rows))
     sets = choices(rows)
     if not sets:
-        return rows.iloc[:0]
+        return np.arange(0)
     widest = max(sets, key=lambda places: (rows["workers"].iloc[places].nunique(), len(places)))
-    return rows.iloc[widest].reset_index(drop=True)
+    return np.asarray(widest, dtype=np.intp)
 
 
 def _sizes(rows: pd.DataFrame) -> pd.DataFrame:
@@ -178,16 +181,19 @@ def run_rounds(
     return path, silent / (ROUNDS - 1)
 
 
-def path_scores(path: list[int], rows: pd.DataFrame) -> dict[str, float]:
+def path_scores(path: list[int], rows: pd.DataFrame, smooth: NDArray[np.float64]) -> dict[str, float]:
     """Return the scores of the places that a job ran at; see ``tuning_backtest``."""
     speed = rows["throughput"].to_numpy(dtype=np.float64)
     ran, best = speed[path], float(speed.max())
+    quiet, quiet_best = smooth[path], float(smooth.max())
     moved = np.diff(path, prepend=path[0]) != 0
     seconds = ROUND_SECONDS - RESTART_SECONDS * moved
     return {
         "early_regret": 100.0 * (1.0 - float(ran[:EARLY].max()) / best),
         "regret": 100.0 * (1.0 - float(ran.max()) / best),
         "final_regret": 100.0 * (1.0 - float(ran[-1]) / best),
+        "smoothed_regret": 100.0 * (1.0 - float(quiet.max()) / quiet_best),
+        "smoothed_final": 100.0 * (1.0 - float(quiet[-1]) / quiet_best),
         "running_loss": 100.0 * (1.0 - float(ran @ seconds) / (best * ROUND_SECONDS * len(path))),
         "moves": float(np.count_nonzero(moved)),
     }
