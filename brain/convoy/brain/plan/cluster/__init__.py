@@ -1,4 +1,4 @@
-"""All jobs of a cluster planned together: options, capacity, exact and priced solutions, nodes. Pure: no I/O, no clock."""
+"""All jobs of a cluster planned together, under one capacity, onto nodes. Pure: no I/O, no clock."""
 
 from convoy.brain.plan.cluster.answer import (
     Alternative,

@@ -69,13 +69,13 @@ class MarginalPrice:
     """What one unit more of a resource would be worth."""
 
     resource: str
-    """accelerators | cpu | memory | budget."""
+    """accelerators | cpu | memory | nodes (whole ones: what packing adds) | budget."""
     pool: str
     """"": all pools."""
     user: str
     """"": all users'; else it is that user's quota."""
     price: float
-    """Objective per unit (accelerator, core, byte, unit of currency an hour); zero where the resource isn't scarce."""
+    """Objective per unit (accelerator, core, byte, node, unit of currency an hour); zero where it isn't scarce."""
     used: float
     available: float
 
@@ -111,8 +111,7 @@ class ClusterPlan:
     value: float = math.nan
     bound: float = math.nan
     prices: tuple[MarginalPrice, ...] = ()
-    warm: tuple[float, ...] = ()
-    """The marginal prices in a form that the next call takes as its start."""
+    """Of all that couples the jobs. The next plan takes them as its start."""
     weighed: Callable[[str], tuple[Alternative, ...]] = field(default=lambda _: (), repr=False, compare=False)
     """Of a job, by its name, all sizes with their numbers."""
 

@@ -51,8 +51,8 @@ class Sizes:
 class ClusterJob:
     """A job that runs or waits.
 
-    ``current`` is the place in ``sizes`` of what it has now, None where it waits; a running job's present size must be
-    among its sizes, even where it would not be chosen today.
+    ``current`` is the place in ``sizes`` of what it has now, None where it waits; a running job's present size must
+    be among its sizes, even where it would not be chosen today.
     """
 
     name: str
@@ -60,8 +60,8 @@ class ClusterJob:
     user: str = ""
     current: int | None = None
     nodes: tuple[int, ...] = ()
-    """Where it runs: of each of its workers' groups (``together``), then of each server, the number of the node within
-    the pool. Empty: not known."""
+    """Where it runs: of each of its workers' groups (``together``), then of each server, the number of the node
+    within the pool. Empty: not known."""
     priority: int = 0
     """Each step up counts ``Policy.priority_base`` times."""
     weight: float = 1.0
