@@ -58,7 +58,7 @@ def recommend(
     try:
         require_schema(engine)
         found = queries.find_job(engine, job, namespace=namespace)
-        asked, measured = _question(engine, found)
+        asked, measured = question(engine, found)
         if max_workers is not None:
             asked.limits.max_workers = max_workers
         if horizon_seconds is not None:
@@ -88,7 +88,7 @@ def _nothing_to_say(job: Job, *, over: bool) -> JobRecommendation:
     return JobRecommendation(Decision.UNDEFINED, UNMEASURED, f"{unmeasured} yet; {hint}", 0)
 
 
-def _question(engine: Engine, job: Job) -> tuple[brain_pb2.OptimizeRequest, bool]:
+def question(engine: Engine, job: Job) -> tuple[brain_pb2.OptimizeRequest, bool]:
     """Return what to ask, and whether the job was measured; the stage is unspecified where nothing can be asked."""
     before = queries.recommendations(engine, job, limit=1)
     asked = translate.from_stored(before[-1].request) if before else brain_pb2.OptimizeRequest()
