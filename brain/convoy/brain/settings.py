@@ -148,6 +148,25 @@ class BrainSettings(Settings):
         "worse takes its place. 0: no champion is used.",
     )
 
+    reports_dir: Path | None = Field(
+        default=None,
+        description="Folder of the reports that `convoy brain batch` writes, one a run. Default: reports in the state "
+        "directory.",
+    )
+    accepted_stands_seconds: float = Field(
+        default=21600.0,
+        gt=0.0,
+        allow_inf_nan=False,
+        description="How long a recommendation stands that somebody, or the batch, accepted: so long its job's master is "
+        "answered with it.",
+    )
+    refused_remembered_seconds: float = Field(
+        default=86400.0,
+        ge=0.0,
+        allow_inf_nan=False,
+        description="How long a size that somebody refused isn't recommended to that job again.",
+    )
+
     maintain_every_seconds: float = Field(
         default=3600.0,
         ge=0.0,
@@ -208,6 +227,10 @@ class BrainSettings(Settings):
     def models_folder(self) -> Path:
         """Return the folder of model files: the given one, else ``models`` in the state directory."""
         return self.state_dir / "models" if self.models_dir is None else self.models_dir
+
+    def reports_folder(self) -> Path:
+        """Return the folder of the batch's reports: the given one, else ``reports`` in the state directory."""
+        return self.state_dir / "reports" if self.reports_dir is None else self.reports_dir
 
     def database(self) -> str:
         """Return the store's URL: the given one, else SQLite in the state directory.

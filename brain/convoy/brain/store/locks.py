@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -12,8 +13,9 @@ from sqlalchemy.exc import DBAPIError
 
 from convoy.brain.store import driver_errors
 from convoy.brain.store.engine import shown
-from convoy.core.api.errors import Unavailable
+from convoy.core.api.errors import Unavailable, Unusable
 from convoy.core.process import logs
+from convoy.core.process.lock import ProcessLock
 
 log = logs.get("brain.store")
 
@@ -54,6 +56,43 @@ def exclusive(engine: Engine, what: str, seconds: float) -> Iterator[None]:
         finally:
             if not _released(connection, name):
                 log.warning("a lock ended before what it was held for", lock=what, database=shown(engine.url))
+
+
+@contextmanager
+def sole(engine: Engine, what: str, seconds: float = 1.0) -> Iterator[None]:
+    """Keep others out of long work that is made of many transactions; the lock ends with the process or before.
+
+    On MySQL it is ``exclusive``. On SQLite it is the lock of a file beside the database, ``NAME.WHAT.lock``, which
+    the kernel drops with its holder.
+
+    Args:
+        engine: of the database.
+        what: is done, one word.
+        seconds: to wait for it, on MySQL.
+
+    Raises:
+        Unavailable: another process holds it (``LockHeld``), or the database can't be reached.
+        Unusable: the file can't be written.
+    """
+    if engine.dialect.name == "mysql":
+        with exclusive(engine, what, seconds):
+            yield
+        return
+    database = Path(str(engine.url.database)).resolve()
+    lock = ProcessLock(database.with_name(f"{database.name}.{what}.lock"))
+    try:
+        taken = lock.acquire()
+    except OSError as error:
+        raise Unusable(f"{lock.path}: can't be written: {error.strerror}", reason="LockUnwritable") from error
+    if not taken:
+        raise Unavailable(
+            f"database {database}: process {lock.holder()} holds its {what!r} lock; try again when it is done",
+            reason="LockHeld",
+        )
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _released(connection: Connection, name: str) -> bool:
