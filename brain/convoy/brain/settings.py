@@ -150,14 +150,14 @@ class BrainSettings(Settings):
 
     reports_dir: Path | None = Field(
         default=None,
-        description="Folder of the reports that `convoy brain batch` writes, one a run. Default: reports in the state "
-        "directory.",
+        description="Folder of the reports that `convoy brain batch` writes, one a run. Default: reports in the "
+        "state directory.",
     )
     accepted_stands_seconds: float = Field(
         default=21600.0,
         gt=0.0,
         allow_inf_nan=False,
-        description="How long a recommendation stands that somebody, or the batch, accepted: so long its job's master is "
+        description="How long a recommendation stands that somebody, or the batch, accepted: its job's master is "
         "answered with it.",
     )
     refused_remembered_seconds: float = Field(

@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from convoy.brain.plan.decided import Refusal
 from convoy.brain.store.engine import reading
 from convoy.brain.store.tables import Job, Recommendation, ScalePlan
 from convoy.brain.store.turns import in_turns
@@ -54,16 +55,6 @@ class Advice:
     def status(self) -> Status | None:
         """Return what was decided; None: nobody decides about it."""
         return Status(self.row["status"]) if self.row["status"] else None
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Who refused to have a job that large, when and why."""
-
-    workers: int
-    by: str
-    at: datetime
-    why: str
 
 
 def propose(connection: Connection, rows: Sequence[Row]) -> None:

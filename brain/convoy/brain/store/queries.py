@@ -41,6 +41,12 @@ def jobs(engine: Engine, *, limit: int = 1000) -> list[Job]:
     return _rows(engine, Job, sa.select(Job).order_by(Job.last_seen.desc(), Job.id.desc()).limit(limit))
 
 
+def live_jobs(engine: Engine, since: datetime) -> list[Job]:
+    """Return the jobs that run or wait, by name: not ended, not deleted, and heard of since a moment."""
+    lives = sa.and_(Job.state.not_in(("Succeeded", "Failed")), Job.gone_at.is_(None), Job.last_seen >= since)
+    return _rows(engine, Job, sa.select(Job).where(lives).order_by(Job.namespace, Job.name, Job.id))
+
+
 def find_job(engine: Engine, name: str, *, namespace: str | None = None) -> Job:
     """Return the job of that uid or, of those with that name, the one first seen last.
 

@@ -58,6 +58,7 @@ CONTROL_NICE = "5"
 MANAGER_OPERATOR = "convoy-operator"
 MANAGER_MASTER = "convoy-master"
 MANAGER_CLI = "convoy-cli"
+MANAGER_BRAIN = "convoy-brain"
 
 CONDITION_FINISHED = "Finished"
 """A plan's condition; while it is False its reason says what is waited for."""
@@ -129,6 +130,11 @@ def main_container(containers: Sequence[str]) -> int:
 def scale_plan(job: str, number: int) -> str:
     """Return the name of the master's scale plan of that number."""
     return f"{job}-scaleplan-{number}"
+
+
+def advised_plan(job: str, recommendation: str) -> str:
+    """Return the name of the scale plan that an accepted recommendation becomes."""
+    return f"{job}-advice-{recommendation[:8]}"
 
 
 def pod_labels(job: str, role: str, *, node_id: int, rank: int, relaunches: int = 0) -> dict[str, str]:
