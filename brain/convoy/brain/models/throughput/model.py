@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from convoy.brain.models.state import State
+from convoy.brain.models.throughput.explain import Asked, Explanation, explain, nothing
 from convoy.brain.models.throughput.frame import (
     DEFAULT_WINDOW_SECONDS,
     WINDOW_NOISE,
@@ -34,6 +37,7 @@ from convoy.brain.models.throughput.posterior import Draws, Posterior, infer
 from convoy.brain.models.throughput.prior import Prior
 from convoy.brain.models.throughput.saved import restored, saved
 from convoy.brain.models.throughput.summary import LARGEST, summary
+from convoy.core.api.errors import InvalidInput
 
 SCOPE_DRAWS = 1000
 CACHED_PRIORS = 64
@@ -99,6 +103,8 @@ class _Asked:
     posterior: Posterior | None
     """None: neither history nor job showed anything."""
     prior: Prior
+    believed: Callable[[Observations], Posterior | None]
+    """What is believed of the job given some of its observations, batches in units of ``batch``."""
 
 
 class ThroughputModel:
@@ -202,15 +208,8 @@ class ThroughputModel:
             if asked.posterior is None:
                 reasons[asked.usable] = "NothingKnown"
             elif len(asked.usable):
-                latents = asked.posterior.latent(asked.configurations)
-                noise = asked.prior.misfit.errors.session**2 + _window_variance(query.iloc[asked.usable])
-                numbers[asked.usable] = summary(
-                    latents,
-                    np.log(asked.batch),
-                    noise,
-                    level,
-                    width(asked.prior.widths, len(asked.posterior.seen.observations)),
-                )
+                noise = _noise(asked, query)
+                numbers[asked.usable] = _numbers(asked, asked.posterior, noise, level)
                 reasons[asked.usable] = self._reasons(
                     asked.prior, asked.posterior.seen.observations, asked.configurations
                 )
@@ -228,6 +227,51 @@ class ThroughputModel:
                 result[:, asked.usable] = np.exp(np.clip(values, -LARGEST, LARGEST))
         return result
 
+    def explain(
+        self, observed: pd.DataFrame, query: pd.DataFrame, chosen: int | None = None, level: float = 0.9
+    ) -> Explanation:
+        """Explain the prediction at one configuration of a job, among others that were weighed.
+
+        Args:
+            observed: as ``predict``'s.
+            query: configurations of one job, as ``predict``'s.
+            chosen: the row, counted from 0, that is explained; None: the one that is predicted to be the fastest.
+            level: probability of the intervals of speed, in (0, 1).
+
+        Raises:
+            InvalidInput: the query has no rows, or of several jobs, or no row ``chosen``.
+        """
+        answers = self._asked(observed, query)
+        if len(answers) != 1 or not -1 < (chosen or 0) < len(query):
+            raise InvalidInput(
+                f"{len(query)} rows of {len(answers)} jobs, and row {chosen} of them is to be explained: "
+                "expected one or more rows of one job, and one of them"
+            )
+        asked = answers[0]
+        place = 0 if chosen is None else chosen
+        if asked.why[place] and (chosen is not None or not len(asked.usable)):
+            return nothing(str(asked.why[place]))
+        if asked.posterior is None:
+            return nothing("NothingKnown")
+        noise = _noise(asked, query)
+        numbers = _numbers(asked, asked.posterior, noise, level)
+        place = int(np.argmax(numbers[:, 0]) if chosen is None else np.searchsorted(asked.usable, chosen))
+        observations = asked.posterior.seen.observations
+        return explain(
+            Asked(
+                posterior=asked.posterior,
+                configurations=asked.configurations,
+                batch=asked.batch,
+                numbers=numbers,
+                basis=self._reasons(asked.prior, observations, asked.configurations),
+                chosen=place,
+                noise=noise,
+                history_jobs=len(asked.prior.jobs),
+                without=lambda kept: asked.believed(observations.take(kept)),
+            ),
+            self.seed,
+        )
+
     def _asked(self, observed: pd.DataFrame, query: pd.DataFrame) -> list[_Asked]:
         seen = dict(_by_job(observed))
         one = next(iter(seen)) if len(seen) == 1 else None
@@ -244,9 +288,10 @@ class ThroughputModel:
             labels = {**labels_of(own), **labels_of(rows)}
             prior = self._prior_for(observations.configurations, configurations)
             observations = replace(observations.relative(batch), group=group_of(labels))
-            posterior = self._posterior(name, labels, observations, len(sizes), prior)
+            believed = partial(self._posterior, name, labels, batches=len(sizes), prior=prior)
+            relative = configurations.relative(batch)
             answers.append(
-                _Asked(places, places[usable], why, configurations.relative(batch), batch, posterior, prior)
+                _Asked(places, places[usable], why, relative, batch, believed(observations), prior, believed)
             )
         return answers
 
@@ -305,6 +350,17 @@ def _by_job(frame: pd.DataFrame, default: str | None = None) -> list[tuple[str, 
     if len(names) == 1:
         return [(names[0], numbered)]
     return [(name, numbered.iloc[rows]) for name, rows in zip(names, places, strict=True)]
+
+
+def _noise(asked: _Asked, query: pd.DataFrame) -> Array:
+    """Return the variance of measuring log speed at what is asked of one job, (usable rows,)."""
+    return np.asarray(asked.prior.misfit.errors.session**2 + _window_variance(query.iloc[asked.usable]))
+
+
+def _numbers(asked: _Asked, posterior: Posterior, noise: Array, level: float) -> Array:
+    """Return mean, lower, upper and latent sd at what is asked of one job, (usable rows, 4)."""
+    wider = width(asked.prior.widths, len(posterior.seen.observations))
+    return summary(posterior.latent(asked.configurations), np.log(asked.batch), noise, level, wider)
 
 
 def _window_variance(rows: pd.DataFrame) -> Array:

@@ -157,6 +157,11 @@ class Configurations:
         """Return the configurations at ``rows``."""
         return Configurations(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
+    def followed_by(self, others: Configurations) -> Configurations:
+        """Return these configurations, then the others."""
+        both = {one.name: [getattr(self, one.name), getattr(others, one.name)] for one in fields(self)}
+        return Configurations(**{name: np.concatenate(values) for name, values in both.items()})
+
     def relative(self, batch: float) -> Configurations:
         """Return the configurations with batches counted in units of ``batch`` samples."""
         return replace(self, batch_size=self.batch_size / batch)

@@ -224,7 +224,7 @@ def _prior_only(seen: Seen, prior: list[Draws], misfit: Misfit, generator: np.ra
 
 
 def _believed(prior: list[Draws], evidence: Sequence[float]) -> tuple[Believed, ...]:
-    """Return the scopes with their probabilities, ``evidence`` being in proportion to those after the observations."""
+    """Return the scopes with their probabilities; those after the observations are in proportion to ``evidence``."""
     before, after = np.array([draws.scope.weight for draws in prior]), np.asarray(evidence)
     shares = zip(prior, before / before.sum(), after / after.sum(), strict=True)
     return tuple(Believed(draws.scope, float(prior_share), float(share)) for draws, prior_share, share in shares)

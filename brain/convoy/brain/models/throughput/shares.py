@@ -13,6 +13,7 @@ What crowding and missing cores stretch is divided: what would be left with enou
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from convoy.brain.models.throughput.physics import (
 
 GROUPS = {
     "compute": "computing",
-    "overhead": "work of each step that doesn't depend on its batch",
+    "overhead": "fixed work of each step",
     "cores": "too few cores",
     "synchronization": "synchronization",
     "servers": "parameter servers",
@@ -56,7 +57,7 @@ class Term:
 
 TERMS = {
     "samples": Term("compute", "computing on the samples", SAMPLE),
-    "overhead": Term("overhead", "work of each step that doesn't depend on its batch", OVERHEAD),
+    "overhead": Term("overhead", "fixed work of each step, whatever its batch", OVERHEAD),
     "crowding": Term("cores", "workers sharing the cores that there are"),
     "worker_cores": Term("cores", "fewer cores a worker than it would use"),
     "node_exchange": Term("synchronization", "gradients passed round within a node", LOCAL),
@@ -126,4 +127,4 @@ def _added(found: dict[str, Array], stretched: tuple[str, ...], seconds: list[Ar
     for name in stretched:
         found[name] = found[name] * np.exp(-whole)
     each = np.where(whole > 1e-12, whole, 1.0)
-    return [extra * (more - less) / each for more, less in zip(logs, logs[1:], strict=False)]
+    return [extra * (more - less) / each for more, less in pairwise(logs)]
