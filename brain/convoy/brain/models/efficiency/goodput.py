@@ -58,15 +58,14 @@ class GoodputModel:
         Returns:
             A frame with the query's index, the columns of ``ThroughputModel.predict`` (samples/s of the initial
             batch; ``reason`` is the speed's), ``efficiency`` (its mean; 1 where it isn't known) and
-            ``efficiency_reason``.
-            The interval adds the squares of both intervals' halves, in logarithms: the two errs apart.
+            ``efficiency_reason``. The interval adds the squares of both intervals' halves, in logarithms.
 
         Raises:
             InvalidInput: ``level`` isn't within (0, 1).
         """
         worth = self.efficiency.predict(observed, query, level)
         speed = self.speed.predict(observed, query, level)
-        numbers = worth[list(NUMBERS)].to_numpy(dtype=np.float64)
+        numbers = np.array(worth[list(NUMBERS)], dtype=np.float64)
         unknown = ~self._known(numbers, query)
         numbers[unknown] = (1.0, 1.0, 1.0, 0.0)
         speeds = speed[list(NUMBERS)].to_numpy(dtype=np.float64)
@@ -94,4 +93,4 @@ class GoodputModel:
         if "job" not in query.columns:
             return np.full(len(query), bool(defined.all()))
         names = query["job"].astype(object).where(query["job"].notna(), "").to_numpy(dtype=object)
-        return pd.Series(defined, index=query.index).groupby(names).transform("all").to_numpy(dtype=bool)
+        return pd.Series(defined).groupby(names).transform("all").to_numpy(dtype=bool)

@@ -143,7 +143,7 @@ class EfficiencyModel:
         defined = np.flatnonzero(~np.isnan(batch)) if not readings.reason else np.zeros(0, dtype=np.intp)
         if not len(defined):
             return _Asked(places, reasons, places[defined], np.zeros(0), None)
-        log_scale = np.log(batch[defined] / readings.initial_batch)
+        log_scale = np.log(batch[defined]) - np.log(readings.initial_batch)
         size = log_scale / np.log(2.0)
         ran = np.any(np.abs(size[:, None] - readings.size[None, :]) < 1e-9, axis=1)
         reasons[defined] = np.where(size == 0, "InitialBatch", np.where(ran, "Observed", "Predicted"))

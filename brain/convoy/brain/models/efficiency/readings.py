@@ -7,11 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 Array = NDArray[np.float64]
 
 MOST = 64
 """Readings of one job that are kept, newest and evenly over the logarithm of its age: its noise changes with that."""
+
+MOST_BLOCKS = 512
+"""Blocks that the rows of one batch are added up to, before the rest is left out."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +105,13 @@ def readings_of(frame: pd.DataFrame) -> Readings:
     most = max(float(np.abs(squares[usable]).max()), float(variances[usable].max()))
     signal = np.array([np.sum(squares[usable][order][group] / most) for group in groups])
     spread = np.array([np.sum(variances[usable][order][group] / most) for group in groups])
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         noise = np.log(spread) - np.log(signal)
     kept = np.flatnonzero(np.isfinite(noise))
     kept = kept[np.argsort(age[order][last][kept], kind="stable")]
     if not len(kept):
         return _none(initial, "OnlyNoise")
-    ages, sizes = age[order][last][kept], np.log2(batch[usable][order][last][kept] / initial)
+    ages, sizes = age[order][last][kept], np.log2(batch[usable][order][last][kept]) - np.log2(initial)
     chosen = _spread_over(ages)
     return Readings(ages[chosen], sizes[chosen], noise[kept][chosen], initial, began=began, first=first)
 
@@ -129,23 +133,36 @@ def _ages(rows: pd.DataFrame) -> tuple[Array, float, float]:
 
 
 def _with_signal(squares: Array, batch: Array) -> list[NDArray[np.intp]]:
-    """Return neighbours of equal batch in groups whose sum of ``squares`` is positive."""
+    """Return the readings of each batch in groups of neighbours whose sum of ``squares`` is positive."""
     groups: list[NDArray[np.intp]] = []
     for size in np.unique(batch):
         places = np.flatnonzero(batch == size)
-        ends, total = [], 0.0
-        for count, value in enumerate(squares[places].tolist(), start=1):
-            total += value
-            if total > 0:
-                ends.append(count)
-                total = 0.0
-        while ends and total < 0:  # what is left at the end joins those before it
-            total += float(np.sum(squares[places[(ends[-2] if len(ends) > 1 else 0) : ends[-1]]]))
-            ends.pop()
-        bounds = [*ends, len(places)] if total > 0 or not ends else [*ends[:-1], len(places)]
-        if ends or total > 0:
-            groups += [places[start:stop] for start, stop in zip([0, *bounds[:-1]], bounds, strict=True)]
-    return [group for group in groups if len(group)]
+        width = max(_width(float(np.mean(squares[places] <= 0))), -(-len(places) // MOST_BLOCKS))
+        waiting = places[:0]
+        mine: list[NDArray[np.intp]] = []
+        for block in np.array_split(places, -(-len(places) // min(width, len(places)))):
+            waiting = np.concatenate([waiting, block])
+            if np.sum(squares[waiting]) > 0:
+                mine.append(waiting)
+                waiting = places[:0]
+        while len(waiting) and mine and np.sum(squares[waiting]) <= 0:  # what is left at the end joins those before
+            waiting = np.concatenate([mine.pop(), waiting])
+        if len(waiting) and np.sum(squares[waiting]) > 0:
+            mine.append(waiting)
+        groups += mine
+    return groups
+
+
+def _width(share: float) -> int:
+    """Return how many readings are to be added up where ``share`` of them aren't positive.
+
+    Of normal errors about a positive norm, that share tells the norm over their deviation; with the width, a sum is
+    two deviations from zero. To stop wherever a sum turns positive would choose the sums that are too large.
+    """
+    if share <= 0.0:
+        return 1
+    distance = -float(ndtri(min(share, 0.5 - 1e-6)))
+    return int(np.ceil(4.0 / distance**2))
 
 
 def _spread_over(age: Array) -> NDArray[np.intp]:
