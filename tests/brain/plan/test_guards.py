@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convoy.brain.plan import explain, guards
-from convoy.brain.plan.guards import Limits, allowed_sizes
+from convoy.brain.plan.limits import Limits
 from convoy.brain.plan.prices import Prices
+from convoy.brain.plan.sizes import Size, sizes_within
 
 
 @pytest.mark.parametrize(
@@ -27,18 +28,18 @@ from convoy.brain.plan.prices import Prices
     ],
 )
 def test_sizes_within_limits(limits: Limits, sizes: tuple[int, ...], bound: str) -> None:
-    caps = allowed_sizes(limits)
-    assert caps.sizes == sizes
+    caps = sizes_within(limits)
+    assert caps.sizes == tuple(Size(workers) for workers in sizes)
     assert bound in caps.bound
 
 
 @given(st.integers(-3, 50), st.integers(-3, 50), st.integers(0, 7), st.floats(0, 60), st.floats(0, 4))
 def test_no_size_is_zero_or_outside(least: int, most: int, unit: int, free: float, cpu: float) -> None:
-    for size in allowed_sizes(Limits(least, most, unit, free_cpu=free, worker_cpu=cpu)).sizes:
-        assert size >= max(1, least)
-        assert size <= most
-        assert size % max(1, unit) == 0
-        assert free == 0 or size * cpu <= free * (1 + 1e-6)
+    for size in sizes_within(Limits(least, most, unit, free_cpu=free, worker_cpu=cpu)).sizes:
+        assert size.workers >= max(1, least)
+        assert size.workers <= most
+        assert size.workers % max(1, unit) == 0
+        assert free == 0 or size.workers * cpu <= free * (1 + 1e-6)
 
 
 def test_an_unknown_restart_costs_the_default() -> None:

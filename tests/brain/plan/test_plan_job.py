@@ -135,13 +135,13 @@ def test_at_the_start_history_proposes_a_size_where_none_was_written() -> None:
     assert (nothing.decision, nothing.reason) == (Decision.UNDEFINED, "NothingKnown")
 
 
-def test_parameter_servers_arent_guessed_at() -> None:
-    answer = plan_job(LEARNED, seen({1: 100.0}), asking(strategy="ps"))
+def test_a_strategy_that_isnt_known_is_named() -> None:
+    answer = plan_job(LEARNED, seen({1: 100.0}), asking(strategy="gossip"))
     assert (answer.decision, answer.reason) == (Decision.UNDEFINED, "StrategyNotPlanned")
 
 
 def test_an_objective_that_isnt_known_is_named() -> None:
-    answer = plan_job(LEARNED, seen({1: 100.0}), asking(objective="cost"))
+    answer = plan_job(LEARNED, seen({1: 100.0}), asking(objective="beauty"))
     assert (answer.decision, answer.reason) == (Decision.UNDEFINED, "UnknownObjective")
 
 

@@ -3,80 +3,130 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from convoy.brain.plan import explain, guards
-from convoy.brain.plan.answer import Decision, JobRecommendation, JobRequest, Option
+from convoy.brain.plan import deadline, explain, guards
+from convoy.brain.plan.answer import Decision, JobRecommendation, JobRequest, Objective, Option
 from convoy.brain.plan.explore import trial_values
+from convoy.brain.plan.objective import BETTER, CHANGED, WORDS, best_of, worth
 from convoy.brain.plan.options import Array
 from convoy.brain.plan.prices import Prices
-from convoy.brain.plan.reply import answered, best_of
+from convoy.brain.plan.reply import answered
 
 
-def choose(
-    judged: list[Option], speeds: Array, current: int, request: JobRequest, restart: float, prices: Prices
-) -> JobRecommendation:
-    """Return the answer, of options that say why they can't be changed to, or nothing where they can."""
-    present = next(option for option in judged if option.workers == current)
-    passing = [option for option in judged if not option.verdict]
+@dataclass(frozen=True)
+class Weighed:
+    """Options with why they can't be changed to (nothing where they can), and what they are chosen by."""
+
+    judged: list[Option]
+    draws: Array
+    """(draws, options) of what they are worth by the objective."""
+    request: JobRequest
+    restart: float
+    horizon: float
+    prices: Prices
+
+    @property
+    def present(self) -> Option:
+        """The size that the job has."""
+        return next(option for option in self.judged if option.size == self.request.current)
+
+    @property
+    def objective(self) -> Objective:
+        """What the plan is for."""
+        return Objective(self.request.objective)
+
+
+def choose(weighed: Weighed) -> JobRecommendation:
+    """Return the answer."""
+    if weighed.objective is Objective.DEADLINE:
+        found = deadline.settled(weighed.judged, weighed.present, weighed.request, weighed.restart, weighed.prices)
+        if found is not None:
+            return found
+    passing = [option for option in weighed.judged if not option.verdict]
     if passing:
-        best = best_of(passing)
-        final = [
-            option
-            if option.verdict
-            else replace(option, verdict=f"{option.predicted / best.predicted - 1:+.0%} against the chosen size")
-            for option in judged
-        ]
-        message = (
-            f"{explain.change(current, best.workers, best.gain, best.paid_back, restart, request.horizon_seconds)}; "
-            f"predicted {explain.interval(best.predicted, best.lower90, best.upper90)}, "
-            f"{explain.price(best.price_per_hour, prices)}"
-        )
-        return answered(Decision.CHANGE, "MoreSpeed", message, best, final, "chosen")
-    trial = _worth_trying(judged, speeds, current, request, restart)
-    if trial is not None:
-        why = "NoHistoryYet" if trial.basis == "NoHistory" else "Uncertain"
-        message = (
-            f"exploring {explain.workers(trial.workers)}, a trial of {explain.duration(request.trial_seconds)} "
-            f"assumed: predicted {explain.interval(trial.predicted, trial.lower90, trial.upper90)} is too uncertain "
-            f"to rely on, but with probability {trial.paid_back:.0%} it pays back a restart of "
-            f"{explain.duration(restart)} within "
-            f"{explain.duration(request.horizon_seconds)}; expected {trial.gain:+.0%}, "
-            f"{explain.price(trial.price_per_hour, prices)}"
-        )
-        return answered(Decision.EXPLORE, why, message, trial, judged, "chosen, to learn")
-    others = [option for option in judged if option.workers != current and math.isfinite(option.gain)]
-    best_gain = max(others, key=lambda option: option.gain, default=None)
-    if best_gain is None or best_gain.gain <= 0:
-        reason, text = "AlreadyBest", "no other size within the limits is expected to be faster"
-    else:
-        text = f"{explain.workers(best_gain.workers)}: {best_gain.verdict}"
-        small = best_gain.gain < guards.MIN_GAIN
-        unsure = best_gain.paid_back >= guards.SURE
-        reason = "GainTooSmall" if small else "TooUncertain" if unsure else "RestartNotPaidBack"
-    message = (
-        f"keeping {explain.workers(current)} at "
-        f"{explain.interval(present.predicted, present.lower90, present.upper90)}, "
-        f"{explain.price(present.price_per_hour, prices)}: {text}"
-    )
-    return answered(Decision.KEEP, reason, message, present, judged, "chosen: present size")
+        return _changed(weighed, best_of(passing, weighed.objective))
+    trial = _worth_trying(weighed)
+    return _kept(weighed) if trial is None else _explored(weighed, trial)
 
 
-def _worth_trying(
-    judged: list[Option], speeds: Array, current: int, request: JobRequest, restart: float
-) -> Option | None:
-    """Return the size that never ran whose trial is worth the most, if that is enough; see ``trial_values``."""
-    left = request.horizon_seconds - restart - request.trial_seconds
-    if not math.isfinite(restart) or left <= 0:
-        return None
-    place = next(i for i, option in enumerate(judged) if option.workers == current)
-    values = trial_values(speeds, place, request.horizon_seconds, restart, request.trial_seconds)
-    least = guards.MIN_TRIAL_VALUE * request.horizon_seconds * float(np.mean(speeds[:, place]))
-    worth = [
-        (float(value), option)
-        for value, option in zip(values, judged, strict=True)
-        if option.workers != current and math.isfinite(option.gain) and option.basis != "Observed" and value > least
+def _changed(weighed: Weighed, best: Option) -> JobRecommendation:
+    objective, most = weighed.objective, worth(best, weighed.objective)
+    final = [
+        option
+        if option.verdict
+        else replace(option, verdict=f"{worth(option, objective) / most - 1:+.0%} against the chosen size")
+        for option in weighed.judged
     ]
-    return max(worth, key=lambda found: found[0])[1] if worth else None
+    gained = explain.change(
+        weighed.request.current,
+        best.size,
+        best.gain,
+        WORDS[weighed.objective],
+        best.paid_back,
+        weighed.restart,
+        weighed.horizon,
+    )
+    message = (
+        f"{gained}; predicted {explain.interval(best.predicted, best.lower90, best.upper90)}, "
+        f"{explain.price(best.price_per_hour, weighed.prices)}"
+    )
+    return answered(Decision.CHANGE, CHANGED[weighed.objective], message, best, final, "chosen")
+
+
+def _explored(weighed: Weighed, trial: Option) -> JobRecommendation:
+    message = (
+        f"exploring {explain.size(trial.size)}, a trial of {explain.duration(weighed.request.trial_seconds)} "
+        f"assumed: predicted {explain.interval(trial.predicted, trial.lower90, trial.upper90)} is too uncertain "
+        f"to rely on, but with probability {trial.paid_back:.0%} it pays back a restart of "
+        f"{explain.duration(weighed.restart)} within "
+        f"{explain.duration(weighed.horizon)}; expected {trial.gain:+.0%} {WORDS[weighed.objective]}, "
+        f"{explain.price(trial.price_per_hour, weighed.prices)}"
+    )
+    why = "NoHistoryYet" if trial.basis == "NoHistory" else "Uncertain"
+    return answered(Decision.EXPLORE, why, message, trial, weighed.judged, "chosen, to learn")
+
+
+def _kept(weighed: Weighed) -> JobRecommendation:
+    present = weighed.present
+    others = [option for option in weighed.judged if option is not present and math.isfinite(option.gain)]
+    best = max(others, key=lambda option: option.gain, default=None)
+    if best is None or best.gain <= 0:
+        reason = "AlreadyBest"
+        text = f"no other size within the limits is expected to be {BETTER[weighed.objective]}"
+    else:
+        text = f"{explain.size(best.size)}: {best.verdict}"
+        small = best.gain < guards.MIN_GAIN
+        unsure = best.paid_back >= guards.SURE
+        reason = "GainTooSmall" if small else "TooUncertain" if unsure else "RestartNotPaidBack"
+    if weighed.objective is Objective.DEADLINE:
+        text = f"{deadline.told(weighed.request, present)}; {text}"
+        reason = "DeadlineOutOfReach" if weighed.request.deadline_seconds > 0 else "DeadlinePassed"
+    message = (
+        f"keeping {explain.size(present.size)} at "
+        f"{explain.interval(present.predicted, present.lower90, present.upper90)}, "
+        f"{explain.price(present.price_per_hour, weighed.prices)}: {text}"
+    )
+    return answered(Decision.KEEP, reason, message, present, weighed.judged, "chosen: present size")
+
+
+def _worth_trying(weighed: Weighed) -> Option | None:
+    """Return the size that never ran whose trial is worth the most, if that is enough; see ``trial_values``."""
+    request, draws = weighed.request, weighed.draws
+    left = weighed.horizon - weighed.restart - request.trial_seconds
+    if not math.isfinite(weighed.restart) or left <= 0:
+        return None
+    place = weighed.judged.index(weighed.present)
+    values = trial_values(draws, place, weighed.horizon, weighed.restart, request.trial_seconds)
+    least = guards.MIN_TRIAL_VALUE * weighed.horizon * float(np.mean(draws[:, place]))
+    worthy = [
+        (float(value), option)
+        for value, option in zip(values, weighed.judged, strict=True)
+        if option is not weighed.judged[place]
+        and math.isfinite(option.gain)
+        and option.basis != "Observed"
+        and value > least
+    ]
+    return max(worthy, key=lambda found: found[0])[1] if worthy else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from convoy.brain.plan.prices import Prices
+from convoy.brain.plan.sizes import Size
 
 
 def speed(value: float) -> str:
@@ -27,6 +28,20 @@ def workers(count: int) -> str:
     return f"{count} worker" if count == 1 else f"{count} workers"
 
 
+def size(one: Size) -> str:
+    """Return a size: workers, servers if there are any, and what is other than now."""
+    words = workers(one.workers) + (f" of {one.worker_cpu:g} cores" if one.worker_cpu else "")
+    if one.ps:
+        words += f" and {one.ps} server{'' if one.ps == 1 else 's'}"
+        words += f" of {one.ps_cpu:g} cores" if one.ps_cpu else ""
+    return words + (f" with a batch of {one.batch}" if one.batch else "")
+
+
+def memory(amount: float) -> str:
+    """Return bytes in the unit that reads well."""
+    return f"{amount / 2**30:.3g} GiB" if amount >= 2**30 else f"{amount / 2**20:.3g} MiB"
+
+
 def duration(seconds: float) -> str:
     """Return seconds in the largest unit that reads well."""
     if not math.isfinite(seconds):
@@ -36,9 +51,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
 
 
-def change(current: int, target: int, gain: float, sure: float, restart: float, horizon: float) -> str:
-    """Return why a change pays."""
+def change(current: Size, target: Size, gain: float, of: str, sure: float, restart: float, horizon: float) -> str:
+    """Return why a change pays; ``of``: what is gained."""
     return (
-        f"from {workers(current)} to {workers(target)}: expected {gain:+.0%} speed; a restart of {duration(restart)} "
+        f"from {size(current)} to {size(target)}: expected {gain:+.0%} {of}; a restart of {duration(restart)} "
         f"is paid back within {duration(horizon)} with probability {sure:.0%}"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -9,9 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from convoy.brain.plan.answer import JobRequest, Option
+from convoy.brain.plan.limits import Limits
 from convoy.brain.plan.prices import Prices
+from convoy.brain.plan.sizes import Size
 
 Array = NDArray[np.float64]
+
+LABELS = ("template", "model", "cluster", "accelerator", "node_type", "mode")
 
 
 class SpeedModel(Protocol):
@@ -31,69 +37,110 @@ class SpeedModel(Protocol):
         ...
 
 
-def query(own: pd.DataFrame, request: JobRequest, sizes: list[int]) -> pd.DataFrame:
+def query(own: pd.DataFrame, request: JobRequest, sizes: Sequence[Size]) -> pd.DataFrame:
     """Return one question to the speed model a size."""
-    processes = np.array(sizes, dtype=float) * request.processes_per_worker
+    pods = np.array([size.workers for size in sizes], dtype=float)
+    processes = pods * request.processes_per_worker
     accumulation = max(1, request.accumulation_steps)
-    if request.limits.global_batch > 0:
-        batch = request.limits.global_batch / (processes * accumulation)
-    else:
-        known = own["batch_size"].dropna() if "batch_size" in own.columns else pd.Series(dtype=float)
-        last = float(known.iloc[-1]) if len(known) else 1.0
-        batch = np.full(len(sizes), request.batch_size if request.batch_size > 0 else last)
+    untold = request.served and len(own) > 0 and not len(_told(own, "nodes"))
+    batches = [_batch(own, request, size) for size in sizes]
     frame = pd.DataFrame(
         {
             "workers": processes,
-            "nodes": np.array(sizes, dtype=float),
-            "batch_size": batch,
+            "nodes": np.nan if untold else pods,
+            "batch_size": np.array(batches, dtype=float),
             "accumulation_steps": float(accumulation),
         }
     )
-    return frame.assign(job=request.job, strategy=request.strategy, **surroundings(request))
+    shared = surroundings(request, own)
+    frame = frame.assign(job=request.job, strategy=request.strategy, **shared)
+    each = request.processes_per_worker
+    frame["worker_cpu"] = [size.worker_cpu / each if size.worker_cpu else shared["worker_cpu"] for size in sizes]
+    if request.served:
+        frame["ps"] = np.array([size.ps for size in sizes], dtype=float)
+        allotted = [size.ps_cpu or request.limits.ps_cpu for size in sizes]
+        frame["ps_cpu"] = [cores if cores > 0 else np.nan for cores in allotted]
+    return frame
 
 
-def surroundings(request: JobRequest) -> dict[str, str | float]:
-    """Return what all rows of a job share."""
+def _batch(own: pd.DataFrame, request: JobRequest, size: Size) -> float:
+    """Return samples per process and micro-step; NaN where a job of parameter servers doesn't say."""
+    steps = max(1, request.accumulation_steps) * size.workers * request.processes_per_worker
+    everyone = size.batch or (0 if request.labels.get("mode") == "async" else request.limits.global_batch)
+    if everyone > 0:
+        return everyone / steps
+    known = _told(own, "batch_size")
+    unknown = math.nan if request.served else 1.0
+    return request.batch_size if request.batch_size > 0 else float(known.iloc[-1]) if len(known) else unknown
+
+
+def _told(own: pd.DataFrame, name: str) -> pd.Series:
+    return own[name].dropna() if name in own.columns else pd.Series(dtype=float)
+
+
+def surroundings(request: JobRequest, own: pd.DataFrame) -> dict[str, str | float]:
+    """Return what all rows of a job share: what the request says, else what its last measurement says."""
     limits = request.limits
     cpu = limits.worker_cpu / request.processes_per_worker if limits.worker_cpu > 0 else 1.0
-    shared: dict[str, str | float] = {"worker_cpu": cpu, **request.labels}
+    shared: dict[str, str | float] = {"worker_cpu": cpu}
+    for name in LABELS:
+        told = [label for label in _told(own, name) if label != ""]
+        if label := request.labels.get(name) or (str(told[-1]) if told else ""):
+            shared[name] = label
     if limits.free_cpu > 0:
         shared["cluster_cpu"] = max(limits.free_cpu, cpu)
+    if request.served and limits.ps_cpu > 0:
+        shared["ps_cpu"] = limits.ps_cpu
+    if limits.worker_accelerators > 0:
+        shared["accelerators_per_worker"] = limits.worker_accelerators / request.processes_per_worker
     return shared
 
 
 def completed(own: pd.DataFrame, request: JobRequest) -> pd.DataFrame:
     """Return the observations with what the request knows better: the surroundings and labels that rows left out."""
     filled = own.copy()
-    for name, value in {"job": request.job, "strategy": request.strategy, **surroundings(request)}.items():
+    for name, value in {"job": request.job, "strategy": request.strategy, **surroundings(request, own)}.items():
         filled[name] = filled[name].where(filled[name].notna(), value) if name in filled.columns else value
     return filled
 
 
 def weighed(
-    model: SpeedModel, own: pd.DataFrame, request: JobRequest, sizes: list[int], prices: Prices
+    model: SpeedModel, own: pd.DataFrame, request: JobRequest, sizes: Sequence[Size], prices: Prices
 ) -> list[Option]:
     """Return the sizes with their predicted speeds and their prices."""
     asked = query(own, request, sizes)
     observed = completed(own, request)
     wide = model.predict(observed, asked, level=0.99)
     usual = model.predict(observed, asked, level=0.9)
-    options = []
-    for place, size in enumerate(sizes):
-        row, outer = usual.iloc[place], wide.iloc[place]
-        per_hour = prices.per_hour(size, request.limits.worker_cpu, request.limits.worker_memory)
-        options.append(
-            Option(
-                workers=size,
-                predicted=float(row["mean"]),
-                lower90=float(row["lower"]),
-                upper90=float(row["upper"]),
-                lower99=float(outer["lower"]),
-                upper99=float(outer["upper"]),
-                latent_sd=float(row["latent_sd"]),
-                price_per_hour=per_hour,
-                price_per_million_samples=prices.per_million_samples(per_hour, float(row["mean"])),
-                basis=str(row["reason"]),
-            )
-        )
-    return options
+    return [
+        _option(size, request.limits, usual.iloc[place], wide.iloc[place], prices) for place, size in enumerate(sizes)
+    ]
+
+
+def _option(size: Size, limits: Limits, usual: pd.Series, wide: pd.Series, prices: Prices) -> Option:
+    per_hour = price_of(size, limits, prices)
+    return Option(
+        workers=size.workers,
+        ps=size.ps,
+        worker_cpu=size.worker_cpu,
+        ps_cpu=size.ps_cpu,
+        batch=size.batch,
+        predicted=float(usual["mean"]),
+        lower90=float(usual["lower"]),
+        upper90=float(usual["upper"]),
+        lower99=float(wide["lower"]),
+        upper99=float(wide["upper"]),
+        latent_sd=float(usual["latent_sd"]),
+        price_per_hour=per_hour,
+        price_per_million_samples=prices.per_million_samples(per_hour, float(usual["mean"])),
+        basis=str(usual["reason"]),
+    )
+
+
+def price_of(size: Size, limits: Limits, prices: Prices) -> float:
+    """Return what a size costs an hour; NaN where the price of nothing that it takes is known."""
+    worker = prices.per_hour(
+        size.workers, size.worker_cpu or limits.worker_cpu, limits.worker_memory, limits.worker_accelerators
+    )
+    server = prices.per_hour(size.ps, size.ps_cpu or limits.ps_cpu, limits.ps_memory) if size.ps else math.nan
+    return server if math.isnan(worker) else worker if math.isnan(server) else worker + server
