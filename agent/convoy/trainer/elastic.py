@@ -30,8 +30,9 @@ from torch import nn
 from convoy.core.api.errors import InvalidInput, JobFailed
 from convoy.trainer import checkpoint, group, rng
 from convoy.trainer.link import Link
+from convoy.trainer.noise import GradientNoise
 from convoy.trainer.place import Place
-from convoy.trainer.sampler import GlobalSampler, share
+from convoy.trainer.sampler import GlobalSampler, share, shares
 from convoy.trainer.steplog import Speedometer, StepLog
 
 PEER_LOST_STATUS = 75
@@ -83,6 +84,8 @@ class ElasticTrainer:
         checkpoint_dir: where they go; by default ``checkpoints`` in the job's directory, else none is written.
         finish_file: training ends at the first boundary at which this file exists.
         timeout: seconds that a collective may take.
+        gradient_noise: estimate the noise of gradients, by which the worth of larger batches is known; it costs a
+            norm of the gradients a step, and is estimated where there are two processes or more.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class ElasticTrainer:
         checkpoint_dir: Path | None = None,
         finish_file: Path | None = None,
         timeout: float = 600.0,
+        gradient_noise: bool = False,
     ) -> None:
         self.place = Place.from_environment()
         self.device = group.device_of(self.place)
@@ -121,6 +125,8 @@ class ElasticTrainer:
         self._link = Link(self.place.agent_socket, self.place.local_rank)
         self._log = StepLog(self.place)
         self._speed = Speedometer(self.place, self._link, global_batch)
+        self._wants_noise = gradient_noise and self.place.world > 1
+        self._noise: GradientNoise | None = None
         self._owns_group = False
         self._saved_step = -1
         self._yield = self._finish = False
@@ -136,7 +142,9 @@ class ElasticTrainer:
             self._owns_group = group.join(self.place, self.device, self._timeout)
             self._restore()
             devices = [self.device.index] if self.device.type == "cuda" else None
-            self.model = nn.parallel.DistributedDataParallel(self._bare, device_ids=devices)
+            self.model = model = nn.parallel.DistributedDataParallel(self._bare, device_ids=devices)
+            if self._wants_noise:
+                self._noise = GradientNoise(model, shares(self.sampler.global_batch, self.place.world))
         except Exception as error:
             self._leave_if_peer_lost(error)
             raise
@@ -194,9 +202,12 @@ class ElasticTrainer:
         wants_yield = self._link.yield_round != 0 and self._link.yield_round == place.round
         wants_finish = self._finish_file is not None and self.is_first and self._finish_file.exists()
         mine = [float(end - start), float(wants_yield), float(wants_finish), float(loss.detach()) * fraction]
-        count, yields, finishes, mean = group.add(mine, self.device)
+        norm = self._noise.local(fraction * place.world) / place.world if self._noise is not None else 0.0
+        count, yields, finishes, mean, norm = group.add([*mine, norm], self.device)
         if count != total:
             raise JobFailed(f"step {self.finished_step + 1}: {count:g} samples taken, the global batch is {total}")
+        if self._noise is not None:
+            self._noise.count(norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         if self._scheduler is not None:
@@ -208,7 +219,7 @@ class ElasticTrainer:
         self._log.step(
             self.finished_step, now=time.time(), global_batch=int(count), local_batch=end - start, loss=mean
         )
-        self._speed.count(self.finished_step, time.monotonic())
+        self._speed.count(self.finished_step, time.monotonic(), self._noise)
         return mean
 
     def save(self) -> None:

@@ -17,6 +17,11 @@ def share(total: int, rank: int, world: int) -> tuple[int, int]:
     return rank * total // world, (rank + 1) * total // world
 
 
+def shares(total: int, world: int) -> list[int]:
+    """Return how many of ``total`` things each rank has."""
+    return [end - start for start, end in (share(total, rank, world) for rank in range(world))]
+
+
 @dataclass
 class GlobalSampler:
     """Walks through a data set in an order that follows from (seed, epoch) alone.

@@ -6,10 +6,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from convoy.trainer.link import Link
 from convoy.trainer.place import Place
+
+if TYPE_CHECKING:
+    from convoy.trainer.noise import GradientNoise
 
 WINDOW = 2.0
 """Seconds of whole steps that a window of speed holds at least."""
@@ -87,8 +90,11 @@ class Speedometer:
         """Start counting after a step: the first window warms up."""
         self._first, self._since, self._warming = step + 1, at, True
 
-    def count(self, step: int, at: float) -> dict[str, Any] | None:
-        """Count a finished step; return the window that it completes, which process rank 0 has told the agent."""
+    def count(self, step: int, at: float, noise: GradientNoise | None = None) -> dict[str, Any] | None:
+        """Count a finished step; return the window that it completes, which process rank 0 has told the agent.
+
+        ``noise``, where it is estimated, goes with the window.
+        """
         if at - self._told >= _TELL:
             self._told = at
             self._link.tell("step", step=step)
@@ -107,6 +113,7 @@ class Speedometer:
             "accumulation_steps": 1,
             "round": self._place.round,
             "warming": self._warming,
+            **(noise.window() if noise is not None else {}),
         }
         self._first, self._since, self._warming = step + 1, at, False
         if self._place.rank == 0:
