@@ -14,7 +14,7 @@ from convoy.brain.plan.cluster.capacity import Capacity
 from convoy.brain.plan.cluster.choices import Choices
 from convoy.brain.plan.cluster.jobs import Array, ClusterJob, Ints
 from convoy.brain.plan.cluster.limits import Limits
-from convoy.brain.plan.cluster.nodes import Held, Nodes, settled
+from convoy.brain.plan.cluster.nodes import Held, Nodes, settled, told
 from convoy.brain.plan.cluster.values import Values
 
 ROOM = 1e-9
@@ -32,7 +32,7 @@ class Arrangement:
     ) -> None:
         self.choices, self.limits, self.values = c, limits, values
         self._jobs, self._capacity = jobs, capacity
-        self._told = np.array([len(job.nodes) > 0 for job in jobs], dtype=np.bool_)
+        self._told = told(c, jobs, capacity)  # of others nothing is known that could move
         self.nodes = Nodes(c, capacity)
         self.used = np.zeros(len(limits.of))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convoy.brain.plan.cluster.capacity import Capacity
-from convoy.brain.plan.cluster.choices import Choices, node_of
+from convoy.brain.plan.cluster.choices import Bools, Choices, node_of
 from convoy.brain.plan.cluster.jobs import Array, ClusterJob, Ints
 
 TINY = 1e-9
@@ -116,6 +116,18 @@ class Nodes:
             if count == 0:
                 break
         return np.concatenate(chosen)
+
+
+def told(c: Choices, jobs: Sequence[ClusterJob], capacity: Capacity) -> Bools:
+    """Return of which jobs it is known where they run, on nodes that can hold them, (jobs,)."""
+    known = np.zeros(len(jobs), dtype=np.bool_)
+    alone = Nodes(c, capacity)
+    for row in np.flatnonzero(c.present & (c.pool >= 0)).tolist():
+        job = int(c.job[row])
+        if alone.stay(row, jobs[job].nodes):
+            known[job] = True
+            alone.lift(job)
+    return known
 
 
 def by_bulk(c: Choices, rows: Ints, capacity: Capacity) -> Ints:
