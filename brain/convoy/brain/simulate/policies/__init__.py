@@ -6,11 +6,12 @@ own with a ``build(surroundings)``, and name it in ``POLICIES``.
 
 from __future__ import annotations
 
-from convoy.brain.simulate.policies import optimus, requested, tiresias
+from convoy.brain.simulate.policies import optimus, pollux, requested, tiresias
 from convoy.brain.simulate.policy import Builder
 
 POLICIES: dict[str, Builder] = {
     "requested": requested.build,
     "tiresias": tiresias.build,
     "optimus-oracle": optimus.build,
+    "pollux": pollux.build,
 }

@@ -1,0 +1,1 @@
+"""How jobs that choose their own batch see themselves: a fitted model of their step time, and goodput."""
