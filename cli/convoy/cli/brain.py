@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from convoy.cli import backtest_command, models
+from convoy.cli import backtest_command, batch, models
 from convoy.cli.options import DatabaseUrl, StateDir, enter
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
 app.command("backtest")(backtest_command.backtest)
 app.command("fit")(models.fit)
 app.add_typer(models.app, name="models")
+batch.register(app)
 
 
 class Origin(StrEnum):
