@@ -1,4 +1,4 @@
-"""``convoy brain batch``, ``advice``, ``accept`` and ``refuse``: the scheduled optimization, and people's say in it."""
+"""``convoy brain batch``, ``advice``, ``accept``, ``refuse``: the scheduled optimization, and people's say in it."""
 
 from __future__ import annotations
 

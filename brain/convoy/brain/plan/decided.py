@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from convoy.brain.plan import explain
 from convoy.brain.plan.answer import Decision, JobRecommendation
@@ -42,8 +44,8 @@ def heeded(answer: JobRecommendation, current: int, refusals: Iterable[Refusal])
         f"{refused.at:%Y-%m-%d %H:%M} UTC{why}; the job keeps its size"
     )
     kept = next((option for option in answer.options if option.workers == current), None)
-    numbers = {
-        name: float("nan") if kept is None else getattr(kept, name)
+    numbers: dict[str, Any] = {
+        name: math.nan if kept is None else getattr(kept, name)
         for name in ("predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour")
     }
     return replace(
