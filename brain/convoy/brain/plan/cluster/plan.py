@@ -106,6 +106,8 @@ class _Question:
         """Return the best arrangement found, and what none exceeds; None where nothing fits."""
         c, bound = self.choices, priced.bound
         best: Arrangement | None = None
+        if watch is not None:
+            watch(Progress("Present", float(self.value[c.present].sum()), bound))
 
         def consider(step: str, chosen: Ints) -> None:
             nonlocal best
