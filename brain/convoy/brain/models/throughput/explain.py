@@ -21,16 +21,16 @@ from convoy.brain.models.throughput.naming import fields_of, names_of
 from convoy.brain.models.throughput.physics import Array, Configurations, log_speed, step_of
 from convoy.brain.models.throughput.posterior import Posterior
 from convoy.brain.models.throughput.prior import NONE
-from convoy.brain.models.throughput.shares import GROUPS, TERMS, grouped, shares_of
+from convoy.brain.models.throughput.shares import GROUPS, TERMS, UNDIVIDED, grouped, shares_of, told_apart
 
 LEFT_OUT = 2
 """Observations, those of the largest weight, that are left out in turn to see what follows."""
 
 MOST = 32
-"""Alternatives that are looked at, the fastest ones."""
+"""Alternatives that are compared, the fastest ones."""
 
 DIVIDED = 8
-"""Configurations whose step is divided into its terms: the chosen one and the fastest of the others."""
+"""Configurations that are told of, their step divided into terms: the chosen one and the fastest others."""
 
 LEVEL = 0.9
 """Probability of the intervals of shares."""
@@ -105,6 +105,7 @@ class Explanation:
 
     chosen: Option | None
     alternatives: tuple[Option, ...] = ()
+    """The fastest others."""
     step_seconds: float = float("nan")
     """Of one step there; NaN where undefined."""
     terms: tuple[Share, ...] = ()
@@ -132,7 +133,7 @@ class Explanation:
         return sentences(self)
 
     def document(self) -> dict[str, Any]:
-        """Return the explanation as JSON has it, the sentences with it; NaN is null."""
+        """Return the explanation as JSON has it, to six figures, the sentences with it; NaN is null."""
         return {**_plain(self), "sentences": self.sentences}
 
 
@@ -165,14 +166,13 @@ def explain(asked: Asked, seed: int) -> Explanation:
     """Return why the speed at the chosen configuration is predicted to be what it is."""
     looked_at = _looked_at(asked)
     names = names_of(_together(asked, looked_at))
-    options = _options(asked, looked_at, names)
+    options = _options(asked, looked_at[:DIVIDED], names)
     undefined = {}
     terms: tuple[Share, ...] = ()
     if _scaling_known(asked):
         shares = shares_of(_theta(asked), asked.configurations.take(looked_at[:DIVIDED]))
-        terms = _sorted([_share(name, TERMS[name].words, values[:, 0]) for name, values in shares.items()])
-        divided = [replace(option, limits=_limits(shares, at)) for at, option in enumerate(options[:DIVIDED])]
-        options = [*divided, *options[DIVIDED:]]
+        terms = _terms(_theta(asked), shares)
+        options = [replace(option, limits=_limits(shares, at)) for at, option in enumerate(options)]
     else:
         undefined["terms"] = "NoScalingSeen"
     evidence = _evidence(asked, names[len(looked_at) :])
@@ -183,7 +183,7 @@ def explain(asked: Asked, seed: int) -> Explanation:
     change = None
     if len(options) > 1:
         where = asked.configurations.take(looked_at)
-        change = change_of(asked.posterior, where, asked.noise[looked_at], names[: len(options)], seed)
+        change = change_of(asked.posterior, where, asked.noise[looked_at], names[: len(looked_at)], seed)
     else:
         undefined["change"] = "OnlyOption"
     step, correction = _physics(asked)
@@ -235,6 +235,11 @@ def _share(name: str, words: str, values: Array, largest: float = float("nan")) 
 def _sorted(shares: list[Share]) -> tuple[Share, ...]:
     """Return the shares that are any, the largest first."""
     return tuple(sorted((one for one in shares if one.upper > 1e-3), key=lambda one: -one.mean))
+
+
+def _terms(theta: Array, shares: dict[str, Array]) -> tuple[Share, ...]:
+    found = told_apart(theta, {name: values[:, 0] for name, values in shares.items()})
+    return _sorted([_share(name, TERMS.get(name, UNDIVIDED).words, values) for name, values in found.items()])
 
 
 def _limits(shares: dict[str, Array], place: int) -> tuple[Share, ...]:
@@ -319,7 +324,7 @@ def _history(asked: Asked) -> tuple[Likeness, ...]:
 def _plain(value: Any) -> Any:
     """Return a value of JSON's types."""
     if isinstance(value, float):
-        return value if np.isfinite(value) else None
+        return float(f"{value:.6g}") if np.isfinite(value) else None
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):

@@ -36,13 +36,12 @@ from convoy.brain.models.throughput.physics import (
 
 GROUPS = {
     "compute": "computing",
-    "overhead": "fixed work of each step",
     "cores": "too few cores",
     "synchronization": "synchronization",
     "servers": "parameter servers",
 }
 """What can limit a job, in people's words. More servers help against ``servers`` and not against
-``synchronization``; larger batches against both, and against ``overhead``."""
+``synchronization``; larger batches against both."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,8 @@ class Term:
 
 
 TERMS = {
-    "samples": Term("compute", "computing on the samples", SAMPLE),
-    "overhead": Term("overhead", "fixed work of each step, whatever its batch", OVERHEAD),
+    "samples": Term("compute", "computing on the samples of its batch", SAMPLE),
+    "overhead": Term("compute", "fixed work of each step, whatever its batch", OVERHEAD),
     "crowding": Term("cores", "workers sharing the cores that there are"),
     "worker_cores": Term("cores", "fewer cores a worker than it would use"),
     "node_exchange": Term("synchronization", "gradients passed round within a node", LOCAL),
@@ -71,6 +70,12 @@ TERMS = {
     "connections": Term("synchronization", "each further server that a worker talks to", SHARD),
 }
 """The parts of a step: the one table of their names in people's words."""
+
+UNDIVIDED = Term("compute", "computing; how much of it depends on the batch isn't known")
+"""Stands for ``samples`` and ``overhead`` where nothing tells them apart."""
+
+KNOWN_SD = 1.0
+"""Standard deviation of the logarithm of a ratio up to which it counts as known."""
 
 _MOVE = 1e-4
 """By which a logarithm is moved to see what follows."""
@@ -93,6 +98,17 @@ def shares_of(theta: Array, configurations: Configurations) -> dict[str, Array]:
         )
     total = np.sum(list(found.values()), axis=0)
     return {name: share / total for name, share in found.items()}
+
+
+def told_apart(theta: Array, shares: dict[str, Array]) -> dict[str, Array]:
+    """Return the shares with those of compute together where the draws don't say what depends on the batch.
+
+    They don't where no job's batch was varied; then the two are what is assumed of any job, and no finding.
+    """
+    if float(np.std(theta[:, SAMPLE] - theta[:, OVERHEAD])) <= KNOWN_SD:
+        return shares
+    rest = {name: share for name, share in shares.items() if name not in ("samples", "overhead")}
+    return {"computing": shares["samples"] + shares["overhead"], **rest}
 
 
 def grouped(shares: dict[str, Array]) -> dict[str, Array]:

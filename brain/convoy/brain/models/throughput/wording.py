@@ -38,6 +38,8 @@ WHY_NOT = {
 }
 """Reasons of parts that are undefined, in words."""
 
+WEIGHT = "weight: percent by which the prediction moves with one percent there"
+
 PARTS = {
     "prediction": "the speed can't be explained",
     "terms": "what limits it isn't known",
@@ -106,7 +108,7 @@ def _limits(explained: Explanation) -> Iterator[str]:
     rest = [f"{one.words} {percent(one.mean)}" for one in others if one.mean >= WORTH_NAMING]
     yield "; ".join([text, *([f"beside it {_listed(rest)}"] if rest else [])])
     named = [one for one in explained.terms if one.mean >= WORTH_NAMING][:MOST_NAMED]
-    yield "in particular " + _listed([f"{one.words} {percent(one.mean)}" for one in named])
+    yield "in particular " + _listed([f"{one.words} {percent(one.mean)} ({_interval(one)})" for one in named])
     if abs(explained.correction) >= SMALL:
         way = "faster" if explained.correction > 0 else "slower"
         yield f"measurements put it {percent(abs(explained.correction))} {way} than these terms alone"
@@ -115,7 +117,7 @@ def _limits(explained: Explanation) -> Iterator[str]:
 def _observations(evidence: Sequence[Evidence]) -> Iterator[str]:
     named = [one for one in evidence if abs(one.weight) >= WORTH_NAMING][:MOST_NAMED] or list(evidence[:1])
     if named:
-        yield "what counts most of what ran: " + "; ".join(_one(one) for one in named)
+        yield f"what counts most of what ran ({WEIGHT}): " + "; ".join(_one(one) for one in named)
     load: dict[str, float] = {}
     for one in evidence:
         for name, weight in one.readings.items():

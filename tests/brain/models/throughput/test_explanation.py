@@ -1,0 +1,250 @@
+"""Why a speed is predicted, on simulated jobs of which it is known what limits them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from convoy.brain.models import ThroughputModel
+from convoy.brain.models.throughput import Explanation
+from convoy.brain.models.throughput.wording import PARTS
+from convoy.core.api.errors import InvalidInput
+from support.limited_jobs import ALL_REDUCE, SERVED, all_reduce_job, jobs, served_job
+
+SEEDS = (0, 1, 2)
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[tuple[str, int], ThroughputModel]:
+    kinds = {"allreduce": ALL_REDUCE, "ps": SERVED}
+    return {
+        (name, seed): ThroughputModel(seed).fit(jobs(kind, 4, seed)) for name, kind in kinds.items() for seed in SEEDS
+    }
+
+
+@pytest.fixture(scope="module")
+def model(models: dict[tuple[str, int], ThroughputModel]) -> ThroughputModel:
+    return models["ps", 0]
+
+
+@pytest.fixture(scope="module")
+def slow_servers() -> pd.DataFrame:
+    return served_job("mine", "servers", np.random.default_rng(5))
+
+
+def asked(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.drop(columns=["throughput", "limit"])
+
+
+def at(rows: pd.DataFrame, *sizes: tuple[int, int]) -> pd.DataFrame:
+    """Return the rows of servers and workers."""
+    return pd.concat([rows[(rows["ps"] == ps) & (rows["workers"] == workers)] for ps, workers in sizes])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("strategy", "limit"),
+    [("allreduce", "compute"), ("allreduce", "synchronization"), ("ps", "compute"), ("ps", "servers")],
+)
+def test_what_limits_a_job_is_named(
+    models: dict[tuple[str, int], ThroughputModel], strategy: str, limit: str, seed: int
+) -> None:
+    generator = np.random.default_rng(100 + seed)
+    own = (served_job if strategy == "ps" else all_reduce_job)("mine", limit, generator)
+    big = own[own["workers"] == 8].iloc[:1]  # one server, or the smallest batch: there the limit is strictest
+    small = own[own["workers"] < 8]
+    seen = small.iloc[generator.choice(len(small), 4, replace=False)]
+    few, some = (models[strategy, seed].explain(one, asked(big)).limits for one in (seen.iloc[:1], seen))
+    assert some[0].name == limit
+    assert some[0].mean > 0.5
+    assert some[0].lower <= some[0].mean <= some[0].upper
+    spread = {share.name: share.upper - share.lower for share in few}
+    assert some[0].upper - some[0].lower < spread[limit]  # with one speed it's less known
+
+
+def test_shares_of_what_limits_add_up_wherever_they_are_told(
+    model: ThroughputModel, slow_servers: pd.DataFrame
+) -> None:
+    told = model.explain(at(slow_servers, (1, 1), (1, 4)), asked(slow_servers))
+    assert told.chosen is not None
+    for option in (told.chosen, *told.alternatives):
+        assert sum(share.mean for share in option.limits) == pytest.approx(1.0, abs=0.02)
+        assert [share.mean for share in option.limits] == sorted((s.mean for s in option.limits), reverse=True)
+    assert sum(term.mean for term in told.terms) == pytest.approx(1.0, abs=0.02)
+
+
+def test_more_servers_take_the_limit_away(model: ThroughputModel, slow_servers: pd.DataFrame) -> None:
+    seen = at(slow_servers, (1, 1), (1, 4), (2, 4))
+    shares = []
+    for size in ((1, 8), (2, 8), (4, 8)):
+        told = model.explain(seen, asked(at(slow_servers, size)))
+        shares.append(next(share.mean for share in told.limits if share.name == "servers"))
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] - shares[2] > 0.02
+
+
+def test_the_time_of_a_step_is_that_of_the_speed(model: ThroughputModel, slow_servers: pd.DataFrame) -> None:
+    told = model.explain(at(slow_servers, (1, 1), (1, 4)), asked(at(slow_servers, (1, 8))))
+    assert told.chosen is not None
+    assert 32 * 8 / told.step_seconds == pytest.approx(told.chosen.mean, rel=0.01)
+
+
+def test_weights_are_what_moving_an_observation_does(model: ThroughputModel, slow_servers: pd.DataFrame) -> None:
+    seen = at(slow_servers, (1, 1), (1, 4), (2, 2), (4, 4), (2, 8)).reset_index(drop=True)
+    query = asked(at(slow_servers, (2, 4)))
+    told = model.explain(seen, query)
+    weights = {(one.configuration["ps"], one.configuration["workers"]): one.weight for one in told.observations}
+    assert sum(weights.values()) == pytest.approx(1.0, abs=0.1)
+    moved = []
+    for row, step in enumerate(np.full(len(seen), 0.05)):
+        speeds = []
+        for sign in (1, -1):
+            other = seen.copy()
+            other.loc[row, "throughput"] *= np.exp(sign * step)
+            speeds.append(float(np.log(model.predict(other, query)["mean"].iloc[0])))
+        moved.append((speeds[0] - speeds[1]) / (2 * step))
+    expected = [weights[ps, workers] for ps, workers in zip(seen["ps"], seen["workers"], strict=True)]
+    assert moved == pytest.approx(expected, abs=0.1)
+
+
+def test_leaving_out_agrees_with_weights_and_with_a_prediction_without(
+    model: ThroughputModel, slow_servers: pd.DataFrame
+) -> None:
+    """In a linear model leaving out changes the prediction by the weight times how far the reading was off."""
+    seen = at(slow_servers, (1, 1), (1, 2), (1, 4), (2, 2), (4, 4), (2, 8)).reset_index(drop=True)
+    seen.loc[2, "throughput"] *= 1.2  # it is off from what the others say
+    query = asked(at(slow_servers, (1, 8)))
+    now = model.predict(seen, query)["mean"].iloc[0]
+    left_out = [one for one in model.explain(seen, query).observations if np.isfinite(one.without)]
+    assert len(left_out) == 2
+    for one in left_out:
+        mine = (seen["ps"] == one.configuration["ps"]) & (seen["workers"] == one.configuration["workers"])
+        without = model.predict(seen[~mine], query)["mean"].iloc[0]
+        assert one.without == pytest.approx(without / now - 1, abs=0.03)
+        said = model.predict(seen[~mine], asked(seen[mine]))["mean"].iloc[0]
+        linear = -one.weight * float(np.log(seen.loc[mine, "throughput"].iloc[0] / said))
+        assert np.log1p(one.without) == pytest.approx(linear, abs=0.05)
+
+
+def test_an_outlier_is_told_to_count_less(model: ThroughputModel, slow_servers: pd.DataFrame) -> None:
+    seen = at(slow_servers, (1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (4, 4)).reset_index(drop=True)
+    seen.loc[2, "throughput"] *= 0.3
+    told = model.explain(seen, asked(at(slow_servers, (1, 8))))
+    least = min(told.observations, key=lambda one: one.trust)
+    assert (least.configuration["ps"], least.configuration["workers"]) == (1, 4)
+    assert least.trust < 0.5
+    assert any("disagrees" in sentence and least.name in sentence for sentence in told.sentences)
+
+
+def test_jobs_of_the_same_template_are_named_where_they_are_alike() -> None:
+    history = jobs(SERVED, 4, 3)
+    history["template"] = history["limit"]
+    own = served_job("mine", "servers", np.random.default_rng(9)).assign(template="servers")
+    told = ThroughputModel().fit(history).explain(at(own, (1, 1), (1, 4)), asked(at(own, (1, 8))))
+    first = told.history[0]
+    assert (first.scope, first.jobs) == ("template", 4)
+    assert first.after > first.before
+    assert sum(one.after for one in told.history) == pytest.approx(1.0)
+    assert any("the 4 past jobs of the same template" in sentence for sentence in told.sentences)
+
+
+def test_what_would_change_a_choice_that_everything_speaks_for(
+    model: ThroughputModel, slow_servers: pd.DataFrame
+) -> None:
+    told = model.explain(slow_servers, asked(slow_servers))
+    assert told.change is not None
+    assert told.chosen is not None
+    assert told.chosen.configuration["ps"] == 4
+    assert told.change.expected_loss < 0.02
+    assert told.change.measure_gain < 0.01
+    best, second = sorted(model.predict(slow_servers, asked(slow_servers))["mean"], reverse=True)[:2]
+    rival = next(one for one in told.alternatives if one.name == told.change.rival)
+    assert told.change.rival_needs == pytest.approx(told.chosen.mean / rival.mean - 1, abs=0.02)
+    assert rival.mean == pytest.approx(second, rel=1e-6)
+    assert told.chosen.mean == pytest.approx(best, rel=1e-6)
+
+
+def test_where_it_isnt_known_what_is_fastest_measuring_is_worth_something(
+    model: ThroughputModel, slow_servers: pd.DataFrame
+) -> None:
+    query = asked(at(slow_servers, (1, 8), (4, 2), (2, 4)))
+    unsure, sure = (model.explain(seen, query).change for seen in (at(slow_servers, (1, 1)), slow_servers))
+    assert unsure is not None
+    assert sure is not None
+    assert unsure.measure_gain > sure.measure_gain
+    assert unsure.expected_loss > sure.expected_loss
+    assert unsure.measure in {"8 workers, 1 server", "2 workers, 4 servers", "4 workers, 2 servers"}
+
+
+def test_a_choice_that_others_outrun_is_told_to_be_slower(model: ThroughputModel, slow_servers: pd.DataFrame) -> None:
+    query = asked(at(slow_servers, (1, 1), (4, 8)))
+    told = model.explain(slow_servers, query, chosen=0)
+    assert told.change is not None
+    assert told.change.rival_needs < 0
+    assert told.change.rival_faster > 0.95
+    assert any("it isn't speed alone" in sentence for sentence in told.sentences)
+
+
+@pytest.mark.parametrize(
+    ("history", "seen", "query", "undefined"),
+    [
+        ("none", [], [(1, 8)], dict.fromkeys(PARTS, "NothingKnown")),
+        ("none", [(1, 1)], [(1, 8)], {"terms": "NoScalingSeen", "history": "NoHistory", "change": "OnlyOption"}),
+        ("none", [(1, 1), (1, 4)], [(1, 8), (2, 8)], {"history": "NoHistory"}),
+        ("some", [], [(1, 8), (2, 8)], {"observations": "NoObservations"}),
+        ("some", [(1, 1)], [(1, 8)], {"change": "OnlyOption"}),
+        ("some", [(1, 1)], [(0, 8)], dict.fromkeys(PARTS, "InvalidConfiguration")),
+    ],
+)
+def test_what_cant_be_said_is_undefined_with_its_reason(
+    model: ThroughputModel,
+    slow_servers: pd.DataFrame,
+    history: str,
+    seen: list[tuple[int, int]],
+    query: list[tuple[int, int]],
+    undefined: dict[str, str],
+) -> None:
+    rows = pd.concat([at(slow_servers, (1, 8)).assign(ps=ps, workers=workers) for ps, workers in query])
+    observed = at(slow_servers, *seen) if seen else slow_servers.iloc[:0]
+    told = (model if history == "some" else ThroughputModel()).explain(observed, asked(rows))
+    assert told.undefined == undefined
+    assert bool(told.terms) is ("terms" not in undefined)
+    assert bool(told.observations) is ("observations" not in undefined)
+    assert (told.change is not None) is ("change" not in undefined)
+    for reason in set(undefined.values()):
+        assert any(f"[{reason}]" in sentence for sentence in told.sentences)
+
+
+def test_a_row_that_isnt_there_and_rows_of_two_jobs_are_refused(
+    model: ThroughputModel, slow_servers: pd.DataFrame
+) -> None:
+    query = asked(at(slow_servers, (1, 8), (2, 8)))
+    for rows, chosen in ((query, 2), (query, -1), (query.iloc[:0], None), (query.assign(job=["a", "b"]), 0)):
+        with pytest.raises(InvalidInput, match="expected one or more rows of one job"):
+            model.explain(at(slow_servers, (1, 1)), rows, chosen=chosen)
+
+
+def test_a_document_is_json_and_the_same_each_time(model: ThroughputModel, slow_servers: pd.DataFrame) -> None:
+    first, second = (model.explain(at(slow_servers, (1, 1), (2, 4)), asked(slow_servers)) for _ in range(2))
+    assert isinstance(first, Explanation)
+    text = json.dumps(first.document(), allow_nan=False)
+    assert text == json.dumps(second.document(), allow_nan=False)
+    assert len(text) < 30_000
+    kept = json.loads(text)
+    assert kept["sentences"] == first.sentences
+    assert {"chosen", "alternatives", "terms", "observations", "history", "change", "undefined"} <= set(kept)
+
+
+def test_names_tell_configurations_apart_with_no_more_than_is_needed(
+    model: ThroughputModel, slow_servers: pd.DataFrame
+) -> None:
+    plain = model.explain(at(slow_servers, (1, 1)), asked(at(slow_servers, (1, 8), (2, 1))), chosen=0)
+    assert plain.chosen is not None
+    assert plain.chosen.name == "8 workers, 1 server"
+    rows = pd.concat([at(slow_servers, (1, 8)), at(slow_servers, (1, 8)).assign(batch_size=16.0)])
+    both = model.explain(at(slow_servers, (1, 1)), asked(rows), chosen=1)
+    assert both.chosen is not None
+    assert both.chosen.name == "8 workers, 1 server, batch 16"
