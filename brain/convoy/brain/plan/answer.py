@@ -178,8 +178,6 @@ class JobRecommendation:
     """Samples a step; 0: as it is."""
     objective: str = Objective.THROUGHPUT
     roles: tuple[RoleAdvice, ...] = ()
-    loader_workers: int = -1
-    """Processes that load data, of each training process; -1: nothing is said."""
     notes: tuple[str, ...] = ()
     """What else a person should know: what can't be carried out, what isn't known."""
 

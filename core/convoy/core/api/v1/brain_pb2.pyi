@@ -105,7 +105,7 @@ class PlanOutcome(_message.Message):
     def __init__(self, plan: _Optional[str] = ..., recommendation: _Optional[str] = ..., created: _Optional[float] = ..., carried_out: _Optional[float] = ..., workers_before: _Optional[int] = ..., workers_after: _Optional[int] = ..., predicted: _Optional[float] = ..., predicted_lower: _Optional[float] = ..., predicted_upper: _Optional[float] = ..., realized: _Optional[float] = ..., realized_seconds: _Optional[float] = ..., restart_seconds: _Optional[float] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., rolled_back: bool = ...) -> None: ...
 
 class OptimizeRequest(_message.Message):
-    __slots__ = ("job", "stage", "current", "limits", "horizon_seconds", "restart_seconds")
+    __slots__ = ("job", "stage", "current", "limits", "horizon_seconds", "restart_seconds", "objective", "deadline", "remaining_samples", "pinned", "frozen_until", "adjustable")
     class Stage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSPECIFIED: _ClassVar[OptimizeRequest.Stage]
@@ -120,32 +120,48 @@ class OptimizeRequest(_message.Message):
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     HORIZON_SECONDS_FIELD_NUMBER: _ClassVar[int]
     RESTART_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    PINNED_FIELD_NUMBER: _ClassVar[int]
+    FROZEN_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    ADJUSTABLE_FIELD_NUMBER: _ClassVar[int]
     job: JobDescription
     stage: OptimizeRequest.Stage
     current: Allotment
     limits: Limits
     horizon_seconds: float
     restart_seconds: float
-    def __init__(self, job: _Optional[_Union[JobDescription, _Mapping]] = ..., stage: _Optional[_Union[OptimizeRequest.Stage, str]] = ..., current: _Optional[_Union[Allotment, _Mapping]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., horizon_seconds: _Optional[float] = ..., restart_seconds: _Optional[float] = ...) -> None: ...
+    objective: str
+    deadline: float
+    remaining_samples: float
+    pinned: bool
+    frozen_until: float
+    adjustable: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job: _Optional[_Union[JobDescription, _Mapping]] = ..., stage: _Optional[_Union[OptimizeRequest.Stage, str]] = ..., current: _Optional[_Union[Allotment, _Mapping]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., horizon_seconds: _Optional[float] = ..., restart_seconds: _Optional[float] = ..., objective: _Optional[str] = ..., deadline: _Optional[float] = ..., remaining_samples: _Optional[float] = ..., pinned: bool = ..., frozen_until: _Optional[float] = ..., adjustable: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Allotment(_message.Message):
-    __slots__ = ("workers", "ps", "worker_cpu", "worker_memory", "ps_cpu", "ps_memory")
+    __slots__ = ("workers", "ps", "worker_cpu", "worker_memory", "ps_cpu", "ps_memory", "worker_accelerators", "batch")
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     PS_FIELD_NUMBER: _ClassVar[int]
     WORKER_CPU_FIELD_NUMBER: _ClassVar[int]
     WORKER_MEMORY_FIELD_NUMBER: _ClassVar[int]
     PS_CPU_FIELD_NUMBER: _ClassVar[int]
     PS_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ACCELERATORS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
     workers: int
     ps: int
     worker_cpu: float
     worker_memory: int
     ps_cpu: float
     ps_memory: int
-    def __init__(self, workers: _Optional[int] = ..., ps: _Optional[int] = ..., worker_cpu: _Optional[float] = ..., worker_memory: _Optional[int] = ..., ps_cpu: _Optional[float] = ..., ps_memory: _Optional[int] = ...) -> None: ...
+    worker_accelerators: float
+    batch: int
+    def __init__(self, workers: _Optional[int] = ..., ps: _Optional[int] = ..., worker_cpu: _Optional[float] = ..., worker_memory: _Optional[int] = ..., ps_cpu: _Optional[float] = ..., ps_memory: _Optional[int] = ..., worker_accelerators: _Optional[float] = ..., batch: _Optional[int] = ...) -> None: ...
 
 class Limits(_message.Message):
-    __slots__ = ("min_workers", "max_workers", "node_unit", "free_cpu", "free_memory", "largest_node_cpu", "largest_node_memory", "global_batch")
+    __slots__ = ("min_workers", "max_workers", "node_unit", "free_cpu", "free_memory", "largest_node_cpu", "largest_node_memory", "global_batch", "allowed_workers", "min_ps", "max_ps", "free_accelerators", "quota_cpu", "quota_memory", "quota_accelerators", "max_batch")
     MIN_WORKERS_FIELD_NUMBER: _ClassVar[int]
     MAX_WORKERS_FIELD_NUMBER: _ClassVar[int]
     NODE_UNIT_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +170,14 @@ class Limits(_message.Message):
     LARGEST_NODE_CPU_FIELD_NUMBER: _ClassVar[int]
     LARGEST_NODE_MEMORY_FIELD_NUMBER: _ClassVar[int]
     GLOBAL_BATCH_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    MIN_PS_FIELD_NUMBER: _ClassVar[int]
+    MAX_PS_FIELD_NUMBER: _ClassVar[int]
+    FREE_ACCELERATORS_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_CPU_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_ACCELERATORS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BATCH_FIELD_NUMBER: _ClassVar[int]
     min_workers: int
     max_workers: int
     node_unit: int
@@ -162,10 +186,18 @@ class Limits(_message.Message):
     largest_node_cpu: float
     largest_node_memory: int
     global_batch: int
-    def __init__(self, min_workers: _Optional[int] = ..., max_workers: _Optional[int] = ..., node_unit: _Optional[int] = ..., free_cpu: _Optional[float] = ..., free_memory: _Optional[int] = ..., largest_node_cpu: _Optional[float] = ..., largest_node_memory: _Optional[int] = ..., global_batch: _Optional[int] = ...) -> None: ...
+    allowed_workers: _containers.RepeatedScalarFieldContainer[int]
+    min_ps: int
+    max_ps: int
+    free_accelerators: float
+    quota_cpu: float
+    quota_memory: int
+    quota_accelerators: float
+    max_batch: int
+    def __init__(self, min_workers: _Optional[int] = ..., max_workers: _Optional[int] = ..., node_unit: _Optional[int] = ..., free_cpu: _Optional[float] = ..., free_memory: _Optional[int] = ..., largest_node_cpu: _Optional[float] = ..., largest_node_memory: _Optional[int] = ..., global_batch: _Optional[int] = ..., allowed_workers: _Optional[_Iterable[int]] = ..., min_ps: _Optional[int] = ..., max_ps: _Optional[int] = ..., free_accelerators: _Optional[float] = ..., quota_cpu: _Optional[float] = ..., quota_memory: _Optional[int] = ..., quota_accelerators: _Optional[float] = ..., max_batch: _Optional[int] = ...) -> None: ...
 
 class Recommendation(_message.Message):
-    __slots__ = ("id", "decision", "reason", "message", "target", "predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour", "currency", "options", "observations", "history_jobs")
+    __slots__ = ("id", "decision", "reason", "message", "target", "predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour", "currency", "options", "observations", "history_jobs", "objective", "roles", "notes")
     class Decision(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNDEFINED: _ClassVar[Recommendation.Decision]
@@ -191,6 +223,9 @@ class Recommendation(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
     HISTORY_JOBS_FIELD_NUMBER: _ClassVar[int]
+    OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     id: str
     decision: Recommendation.Decision
     reason: str
@@ -206,10 +241,41 @@ class Recommendation(_message.Message):
     options: _containers.RepeatedCompositeFieldContainer[Option]
     observations: int
     history_jobs: int
-    def __init__(self, id: _Optional[str] = ..., decision: _Optional[_Union[Recommendation.Decision, str]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., target: _Optional[_Union[Allotment, _Mapping]] = ..., predicted: _Optional[float] = ..., lower90: _Optional[float] = ..., upper90: _Optional[float] = ..., lower99: _Optional[float] = ..., upper99: _Optional[float] = ..., price_per_hour: _Optional[float] = ..., currency: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., observations: _Optional[int] = ..., history_jobs: _Optional[int] = ...) -> None: ...
+    objective: str
+    roles: _containers.RepeatedCompositeFieldContainer[Role]
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., decision: _Optional[_Union[Recommendation.Decision, str]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., target: _Optional[_Union[Allotment, _Mapping]] = ..., predicted: _Optional[float] = ..., lower90: _Optional[float] = ..., upper90: _Optional[float] = ..., lower99: _Optional[float] = ..., upper99: _Optional[float] = ..., price_per_hour: _Optional[float] = ..., currency: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., observations: _Optional[int] = ..., history_jobs: _Optional[int] = ..., objective: _Optional[str] = ..., roles: _Optional[_Iterable[_Union[Role, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Role(_message.Message):
+    __slots__ = ("role", "replicas_before", "replicas", "cpu_before", "cpu", "cpu_used", "memory_before", "memory", "memory_used", "reason", "message", "decided")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    CPU_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    CPU_FIELD_NUMBER: _ClassVar[int]
+    CPU_USED_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    replicas_before: int
+    replicas: int
+    cpu_before: float
+    cpu: float
+    cpu_used: float
+    memory_before: int
+    memory: int
+    memory_used: float
+    reason: str
+    message: str
+    decided: bool
+    def __init__(self, role: _Optional[str] = ..., replicas_before: _Optional[int] = ..., replicas: _Optional[int] = ..., cpu_before: _Optional[float] = ..., cpu: _Optional[float] = ..., cpu_used: _Optional[float] = ..., memory_before: _Optional[int] = ..., memory: _Optional[int] = ..., memory_used: _Optional[float] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., decided: bool = ...) -> None: ...
 
 class Option(_message.Message):
-    __slots__ = ("workers", "predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour", "price_per_million_samples", "verdict")
+    __slots__ = ("workers", "predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour", "price_per_million_samples", "verdict", "ps", "worker_cpu", "ps_cpu", "batch", "gain", "paid_back", "in_time")
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     PREDICTED_FIELD_NUMBER: _ClassVar[int]
     LOWER90_FIELD_NUMBER: _ClassVar[int]
@@ -219,6 +285,13 @@ class Option(_message.Message):
     PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
     PRICE_PER_MILLION_SAMPLES_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
+    PS_FIELD_NUMBER: _ClassVar[int]
+    WORKER_CPU_FIELD_NUMBER: _ClassVar[int]
+    PS_CPU_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    GAIN_FIELD_NUMBER: _ClassVar[int]
+    PAID_BACK_FIELD_NUMBER: _ClassVar[int]
+    IN_TIME_FIELD_NUMBER: _ClassVar[int]
     workers: int
     predicted: float
     lower90: float
@@ -228,4 +301,11 @@ class Option(_message.Message):
     price_per_hour: float
     price_per_million_samples: float
     verdict: str
-    def __init__(self, workers: _Optional[int] = ..., predicted: _Optional[float] = ..., lower90: _Optional[float] = ..., upper90: _Optional[float] = ..., lower99: _Optional[float] = ..., upper99: _Optional[float] = ..., price_per_hour: _Optional[float] = ..., price_per_million_samples: _Optional[float] = ..., verdict: _Optional[str] = ...) -> None: ...
+    ps: int
+    worker_cpu: float
+    ps_cpu: float
+    batch: int
+    gain: float
+    paid_back: float
+    in_time: float
+    def __init__(self, workers: _Optional[int] = ..., predicted: _Optional[float] = ..., lower90: _Optional[float] = ..., upper90: _Optional[float] = ..., lower99: _Optional[float] = ..., upper99: _Optional[float] = ..., price_per_hour: _Optional[float] = ..., price_per_million_samples: _Optional[float] = ..., verdict: _Optional[str] = ..., ps: _Optional[int] = ..., worker_cpu: _Optional[float] = ..., ps_cpu: _Optional[float] = ..., batch: _Optional[int] = ..., gain: _Optional[float] = ..., paid_back: _Optional[float] = ..., in_time: _Optional[float] = ...) -> None: ...
