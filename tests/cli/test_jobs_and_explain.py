@@ -183,7 +183,13 @@ def test_delete_drops_the_job(cluster: LocalCluster, state_dir: Path) -> None:
 def test_explain_tells_what_the_brain_knows(tmp_path: Path) -> None:
     demo_run.write_run(tmp_path)
     shown = convoy("explain", "digits", "--state-dir", tmp_path / "state").out
-    for words in ("realized 8619", "CHANGE [FasterAtLarger]", "2 workers are faster", "ProcessFailed happened"):
+    for words in (
+        "realized 8619",
+        "CHANGE [FasterAtLarger]",
+        "2 workers are faster",
+        "- the limit is computing, 80 % of a step",
+        "ProcessFailed happened",
+    ):
         assert words in shown
 
 

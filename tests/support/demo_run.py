@@ -210,7 +210,7 @@ def _write_store(url: str, windows: list[dict[str, Any]], nodes: list[str]) -> N
             lower90=predicted * 0.9, upper90=predicted * 1.1, lower99=predicted * 0.8, upper99=predicted * 1.2,
             price_per_hour=0.2, currency="USD", observations=8, history_jobs=1, request={},
             options=[option(1, BATCH / SINGLE), option(2, predicted)],
-            evidence={},
+            evidence={"explanation": {"sentences": ["the limit is computing, 80 % of a step"]}},
             seconds=0.01)  # fmt: skip
         add("scale_plan", job_id=1, name="digits-scaleplan-2", recommendation_id="advice", created_at=START + 18,
             carried_out_at=START + 21, workers_before=1, workers_after=2, predicted=predicted,

@@ -168,7 +168,8 @@ def _answer(known: told.Told, now: datetime) -> RenderableType | None:
         return None
     one = known.answer
     head = Text.assemble((f" {one.decision}", "bold"), f" [{one.reason}], {age(one.at, now)} ago")
-    return Group(head, Padding(Text(one.message), (0, 0, 0, 4), expand=False))
+    why = [Text(f"- {sentence}") for sentence in one.why]
+    return Group(head, *(Padding(text, (0, 0, 0, 4), expand=False) for text in (Text(one.message), *why)))
 
 
 def _events(known: told.Told, now: datetime) -> Table:

@@ -47,6 +47,8 @@ def run(
         console.print(options(answer))
     seen, history = counted(answer.observations, "observation"), counted(answer.history_jobs, "job")
     console.print(f"from {seen} of the job and {history} of history")
+    for sentence in found.why:
+        console.print(Text(f"- {sentence}"))
 
 
 def options(answer: JobRecommendation) -> Table:

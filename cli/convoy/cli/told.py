@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from convoy.core.api.errors import ConvoyError, NotFound
+
+if TYPE_CHECKING:
+    from convoy.brain.store.tables import Recommendation
 
 NOTICES = ("NodeCheckSkipped", "FlagLeftOut", "NothingMeasured")
 """Reasons of what holds for the whole job: told once, however long ago it was and however many nodes said it."""
@@ -19,6 +23,8 @@ class Answer:
     decision: str
     reason: str
     message: str
+    why: tuple[str, ...] = ()
+    """The predicted speed explained, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +76,18 @@ def read(uid: str, database_url: str | None, *, events: int = 12) -> Told:
     except ConvoyError as error:
         return Told(problem=str(error))
     return Told(
-        answer=next((Answer(_utc(one.made_at), one.decision, one.reason, one.message) for one in last), None),
+        answer=next((_answer(one) for one in last), None),
         realized={plan.name: plan.realized for plan in plans if plan.realized},
         events=tuple(
             Happened(_utc(one.happened_at), one.reason, one.message)
             for one in sorted(happened, key=lambda one: one.happened_at)
         ),
     )
+
+
+def _answer(one: Recommendation) -> Answer:
+    why = one.evidence.get("explanation", {}).get("sentences", [])
+    return Answer(_utc(one.made_at), one.decision, one.reason, one.message, tuple(map(str, why)))
 
 
 def _utc(moment: datetime) -> datetime:

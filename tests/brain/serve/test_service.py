@@ -175,6 +175,41 @@ def test_a_question_that_makes_no_sense_is_refused_by_field(address, change, wor
     master.close()
 
 
+def test_an_answer_is_stored_with_the_explanation_of_its_speed(engine, store, master, home):
+    path = home / "history.csv"
+    path.write_text(HISTORY)
+    import_history(engine, path)
+    master.report(measured())
+    answer = master.ask(question())
+    [row] = queries.recommendations(engine, queries.find_job(engine, "digits"))
+    why = row.evidence["explanation"]
+    assert why["chosen"]["configuration"]["workers"] == answer.target.workers
+    assert why["chosen"]["mean"] == pytest.approx(answer.predicted, rel=1e-4)
+    assert {one["configuration"]["workers"] for one in why["alternatives"]} == {1, 2, 3, 4} - {answer.target.workers}
+    assert sum(term["mean"] for term in why["terms"]) == pytest.approx(1.0, abs=0.02)
+    assert [one["speed"] for one in why["observations"]] == pytest.approx([1000.0], rel=0.02)
+    assert why["undefined"] == {}
+    found = recommend(BrainSettings.load(database_url=store), "digits")
+    assert any("the limit is" in sentence for sentence in found.why)
+
+
+def test_what_cant_be_explained_says_so_and_costs_no_answer(engine, master, monkeypatch):
+    master.report(measured())
+    adviser = Adviser(engine, SystemClock(), BrainSettings.load())
+    nothing = adviser.advise(question(workers=0, stage=brain_pb2.OptimizeRequest.START))
+    assert nothing.explanation["undefined"]["prediction"] == nothing.answer.reason
+
+    def fail(*_args, **_kwargs):
+        raise FloatingPointError("singular")
+
+    before = adviser.advise(question())
+    monkeypatch.setattr(ThroughputModel, "explain", fail)
+    after = adviser.advise(question())
+    assert (after.answer.decision, after.answer.message) == (before.answer.decision, before.answer.message)
+    assert set(after.explanation["undefined"].values()) == {"ExplanationFailed"}
+    assert "[ExplanationFailed]" in after.explanation["sentences"][0]
+
+
 def test_a_fault_of_the_model_is_an_undefined_answer(engine, monkeypatch):
     def fail(*_args, **_kwargs):
         raise FloatingPointError("singular")

@@ -15,6 +15,7 @@ from convoy.brain.features import frames
 from convoy.brain.plan import Decision, JobRecommendation, Prices, plan_job
 from convoy.brain.serve import translate
 from convoy.brain.serve.champions import Champions
+from convoy.brain.serve.explained import explained
 from convoy.brain.serve.knowledge import Knowledge
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store import queries
@@ -39,6 +40,8 @@ class Advice:
     history_rows: int
     model: dict[str, Any]
     """Where the model came from: ``Learned.origin``."""
+    explanation: dict[str, Any]
+    """``throughput.Explanation`` of the size that the answer names, as JSON."""
 
 
 class Adviser:
@@ -80,14 +83,15 @@ class Adviser:
             learned = self.knowledge.learned()
             with learned.lock:
                 answer = plan_job(learned.model, observed, request, self._prices)
+                explanation = explained(learned.model, observed, request, answer)
         except ConvoyError:
             raise
         except Exception as error:
             log.error("a model failed", job=uid, exc_info=error)
             message = f"the model failed ({type(error).__name__}: {error}); the job keeps its size"
             failed = JobRecommendation(Decision.UNDEFINED, FAILED, message, asked.current.workers)
-            return Advice(failed, observed, 0, {})
-        return Advice(answer, observed, learned.rows, learned.origin)
+            return Advice(failed, observed, 0, {}, {})
+        return Advice(answer, observed, learned.rows, learned.origin, explanation)
 
 
 def _refuse_nonsense(asked: brain_pb2.OptimizeRequest) -> None:

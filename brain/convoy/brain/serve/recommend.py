@@ -10,6 +10,7 @@ from convoy.brain.features import frames
 from convoy.brain.plan import Decision, JobRecommendation
 from convoy.brain.serve import translate
 from convoy.brain.serve.advise import Adviser
+from convoy.brain.serve.explained import sentences
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store import queries
 from convoy.brain.store.engine import check, open_engine
@@ -31,6 +32,8 @@ class Recommended:
     job: Job
     answer: JobRecommendation
     asked: brain_pb2.OptimizeRequest
+    why: tuple[str, ...] = ()
+    """The speed of the size that is answered explained, a sentence each."""
 
 
 def recommend(
@@ -66,7 +69,8 @@ def recommend(
         over = found.state in ("Succeeded", "Failed")
         if not measured and (over or asked.stage == brain_pb2.OptimizeRequest.UNSPECIFIED):
             return Recommended(found, _nothing_to_say(found, over=over), asked)
-        answer = Adviser(engine, SystemClock(), settings, exclude_job=found.uid).advise(asked).answer
+        advice = Adviser(engine, SystemClock(), settings, exclude_job=found.uid).advise(asked)
+        answer = advice.answer
         if over:
             message = (
                 f"the job is over ({found.state}): nothing is to change; what follows is what its measurements say"
@@ -75,7 +79,7 @@ def recommend(
             answer = replace(
                 answer, decision=Decision.UNDEFINED, reason=OVER, message=message, target_workers=workers
             )
-        return Recommended(found, answer, asked)
+        return Recommended(found, answer, asked, sentences(advice.explanation))
     finally:
         engine.dispose()
 

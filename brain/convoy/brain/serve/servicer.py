@@ -63,6 +63,7 @@ class BrainServicer(brain_pb2_grpc.BrainServicer):
             advice.observed,
             history_rows=advice.history_rows,
             model=advice.model,
+            explanation=advice.explanation,
             now=now,
             seconds=self._clock.monotonic() - begun,
         )

@@ -118,6 +118,7 @@ def to_row(
     *,
     history_rows: int,
     model: dict[str, Any],
+    explanation: dict[str, Any],
     now: datetime,
     seconds: float,
 ) -> dict[str, Any]:
@@ -153,6 +154,7 @@ def to_row(
             "observed": [_plain(row) for row in observed[list(_EVIDENCE)].tail(_MAX_EVIDENCE).to_dict("records")],
             "history_rows": history_rows,
             "model": model,
+            "explanation": explanation,
         },
         "seconds": seconds,
     }

@@ -140,6 +140,7 @@ def _row(run: Run, clock: Clock, one: Planned) -> dict[str, Any]:
         one.advice.observed,
         history_rows=one.advice.history_rows,
         model=one.advice.model,
+        explanation=one.advice.explanation,
         now=run.began_at,
         seconds=one.seconds,
     )

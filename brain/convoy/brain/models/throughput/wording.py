@@ -73,7 +73,7 @@ def sentences(explained: Explanation) -> list[str]:
 
 def _undefined(explained: Explanation, part: str) -> str:
     reason = explained.undefined[part]
-    return f"{PARTS[part]}: {WHY_NOT.get(reason, reason)} [{reason}]"
+    return f"{PARTS[part]}{f': {WHY_NOT[reason]}' if reason in WHY_NOT else ''} [{reason}]"
 
 
 def speed(value: float) -> str:
