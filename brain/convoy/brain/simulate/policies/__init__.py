@@ -6,7 +6,7 @@ own with a ``build(surroundings)``, and name it in ``POLICIES``.
 
 from __future__ import annotations
 
-from convoy.brain.simulate.policies import optimus, pollux, requested, tiresias
+from convoy.brain.simulate.policies import dlrover, optimus, pollux, requested, sia, tiresias
 from convoy.brain.simulate.policy import Builder
 
 POLICIES: dict[str, Builder] = {
@@ -14,4 +14,6 @@ POLICIES: dict[str, Builder] = {
     "tiresias": tiresias.build,
     "optimus-oracle": optimus.build,
     "pollux": pollux.build,
+    "sia": sia.build,
+    "dlrover": dlrover.build,
 }

@@ -1,8 +1,8 @@
 """Pollux's search: a genetic algorithm over how many accelerators of each node a job has (Qiao et al., OSDI 2021).
 
 A state is (jobs, nodes) counts. Children cross two parents at one point in the list of jobs; then, at random, jobs
-fall back to what they have now, lose accelerators, or grow into what is free; then they are repaired: at most one job that
-spans nodes on each node, no more than a job's limit, no more than a node has. Earlier jobs in the list win.
+fall back to what they have now, lose accelerators, or grow into what is free; then they are repaired: at most one job
+that spans nodes on each node, no more than a job's limit, no more than a node has. Earlier jobs in the list win.
 The fittest of parents and children survive, equal ones once.
 """
 
