@@ -760,3 +760,9 @@ ALTER TABLE optimization_run ADD COLUMN owner VARCHAR(255) NOT NULL DEFAULT '';
 ALTER TABLE optimization_run ADD COLUMN starts INTEGER NOT NULL DEFAULT '0';
 
 UPDATE convoy_schema_version SET version_num='0005' WHERE convoy_schema_version.version_num = '0004';
+
+ALTER TABLE training_speed ADD COLUMN grad_sqr DOUBLE;
+
+ALTER TABLE training_speed ADD COLUMN grad_var DOUBLE;
+
+UPDATE convoy_schema_version SET version_num='0006' WHERE convoy_schema_version.version_num = '0005';

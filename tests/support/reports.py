@@ -29,6 +29,7 @@ def window(
     warming: bool = False,
     start: float = NOW - 1000,
     batch: int = 256,
+    noise: tuple[float, float] = (0.0, 0.0),
 ) -> metrics_pb2.SpeedSample:
     """The window of step ``number``: one second that ends ``number`` seconds after ``start``."""
     return metrics_pb2.SpeedSample(
@@ -44,6 +45,8 @@ def window(
         round=round,
         warming=warming,
         compute_seconds=0.01,
+        grad_sqr=noise[0],
+        grad_var=noise[1],
     )
 
 

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from convoy.brain.features import frames
 from convoy.brain.ingest.history import import_history
 from convoy.brain.ingest.reports import Ingest
+from convoy.brain.models.efficiency import EfficiencyModel
 from convoy.brain.models.throughput.frame import observations_of
 from convoy.brain.store import jobs
 from convoy.brain.store.engine import writing
@@ -152,3 +153,26 @@ def test_the_room_that_a_job_had_is_what_its_master_last_said(engine, ingest):
         number = jobs.job_id(connection, "uid-1")
         connection.execute(sa.insert(Recommendation), [{"job_id": number, **row, **empty}])
     assert frames.observed(engine, "uid-1")["cluster_cpu"].tolist() == [2.0] * 3
+
+
+def test_the_noise_of_gradients_is_the_newest_hours_at_the_smallest_batch(engine, ingest):
+    """Told a sample, asked for at the job's smallest global batch: 256 on one worker, 2 x 512 on two."""
+    told = [
+        window(1, noise=(9.0, 9.0), warming=True),
+        *(window(2 + n, noise=(sqr, 512.0)) for n, sqr in enumerate([3.0, -1.0])),
+        window(5, workers=2, batch=1024, round=2, noise=(0.5, 1024.0)),
+        window(9, workers=2, batch=1024, round=3),
+    ]
+    send(ingest, report(*told))
+    frame = frames.observed(engine, "uid-1")
+    assert frame["grad_sqr"].tolist()[:2] == [1.0, 0.5]
+    assert frame["grad_var"].tolist()[:2] == [2.0, 4.0]
+    assert math.isnan(frame["grad_var"][2])
+    said = EfficiencyModel().predict(frame, frame)
+    assert set(said["reason"]) == {"InitialBatch", "Observed"}
+
+
+def test_without_the_noise_of_gradients_it_is_unknown(engine, ingest):
+    send(ingest, rounds())
+    assert frames.observed(engine, "uid-1")[["grad_sqr", "grad_var"]].isna().all(axis=None)
+    assert frames.history(engine)[["grad_sqr", "grad_var"]].isna().all(axis=None)

@@ -226,7 +226,17 @@ def test_a_thousand_windows_go_in_at_once(engine, ingest):
 anything = st.floats(width=64) | st.sampled_from([0.0, -0.0, 1e308, 5e-324])
 
 
-@given(st.builds(dict, time=anything, seconds=anything, samples=anything, compute_seconds=anything))
+@given(
+    st.builds(
+        dict,
+        time=anything,
+        seconds=anything,
+        samples=anything,
+        compute_seconds=anything,
+        grad_sqr=anything,
+        grad_var=anything,
+    )
+)
 def test_whatever_numbers_come_a_row_is_storable_or_refused(numbers):
     sample = window(1)
     for field, value in numbers.items():
@@ -236,4 +246,7 @@ def test_whatever_numbers_come_a_row_is_storable_or_refused(numbers):
     for row in checked.rows:
         assert 0 < row["samples"] / row["seconds"] <= 1e15
         assert row["compute_seconds"] is None or 0 < row["compute_seconds"] <= 1e7
+        assert row["grad_var"] is None or 0 < row["grad_var"] <= 1e300
+        assert row["grad_sqr"] is None or abs(row["grad_sqr"]) <= 1e300
+        assert (row["grad_sqr"] is None) == (row["grad_var"] is None)
         assert row["ended_at"].timestamp() <= NOW + 60

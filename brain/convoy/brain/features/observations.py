@@ -14,7 +14,7 @@ import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from convoy.brain.features import speed, steady_load
+from convoy.brain.features import gradients, speed, steady_load
 from convoy.brain.features.columns import COLUMNS, LABELS, NAMES
 from convoy.brain.features.hours import require_moment
 from convoy.brain.features.layout import Layout, read, read_all
@@ -86,6 +86,7 @@ def _rounds(connection: Connection, jobs: sa.Select[Any]) -> pd.DataFrame:
     described = windows.merge(steady_load.by_round(connection, jobs), on=list(steady_load.ROUND), how="left").merge(
         _jobs(connection, jobs), on="job_id"
     )
+    described = gradients.with_noise(connection, jobs, described)
     ordered = described.sort_values(["job_id", "last_ended_at", "round"], kind="stable")
     return _named(_per_process(ordered))
 
@@ -126,7 +127,7 @@ def _merged(rounds: pd.DataFrame) -> pd.DataFrame:
     if rounds.empty:
         return rounds
     key = ["job", *CONFIGURATION]
-    loads = [name for name in rounds.columns if name.startswith(("worker_", "ps_"))]
+    loads = [name for name in rounds.columns if name.startswith(("worker_", "ps_", "grad_"))]
     weighted = rounds.copy()
     for name in loads:
         weighted[f"{name}_time"] = weighted["seconds"].where(weighted[name].notna())

@@ -21,6 +21,7 @@ Row = dict[str, Any]
 _MAX_BIGINT = 2**63 - 1
 _MAX_SECONDS = 1e7
 _MAX_NUMBER = 1e15
+_MAX_STATISTIC = 1e300
 _MAX_MESSAGE = 4000
 _MAX_EVIDENCE = 100
 _MAX_FEATURES = 1000
@@ -109,6 +110,7 @@ class Checker:
             "accumulation_steps": _whole("accumulation_steps", sample.accumulation_steps) or None,
             "warming": sample.warming,
             "compute_seconds": _number("compute_seconds", sample.compute_seconds, most=_MAX_SECONDS) or None,
+            **_noise(sample),
         }
 
     def load(self, load: metrics_pb2.NodeLoad) -> Row:
@@ -252,6 +254,13 @@ def _number(
     if value > most:
         raise Refused(f"{field} is {value:g}: expected at most {most:g}")
     return value
+
+
+def _noise(sample: metrics_pb2.SpeedSample) -> Row:
+    """Return the gradients' statistics; NULL where they weren't estimated. A norm's estimate may be negative."""
+    variance = _number("grad_var", sample.grad_var, most=_MAX_STATISTIC)
+    norm = math.copysign(_number("grad_sqr", abs(sample.grad_sqr), most=_MAX_STATISTIC), sample.grad_sqr)
+    return {"grad_sqr": norm if variance else None, "grad_var": variance or None}
 
 
 def _whole(field: str, value: int, *, least: int = 0) -> int:

@@ -47,7 +47,7 @@ def test_steady_noise_gives_the_gain_of_its_scale() -> None:
     np.testing.assert_allclose(said["mean"], truth, rtol=0.15)
     assert ((said["lower"] <= truth) & (truth <= said["upper"])).all()
     assert list(said["reason"]) == ["InitialBatch", "Predicted", "Predicted", "Predicted"]
-    assert said.loc[0, ["mean", "lower", "upper"]].tolist() == [1.0, 1.0, 1.0]
+    assert (said[["mean", "lower", "upper"]].iloc[0] == 1.0).all()
 
 
 def test_a_reading_far_off_moves_little() -> None:

@@ -17,7 +17,7 @@ NORMS = st.floats(1e-12, 1e12)
 def test_gain_by_hand() -> None:
     assert gain(1.0, 3.0, 5.0) == 1.0
     assert gain(4.0, 1.0, 12.0) == 13.0 / 4.0
-    np.testing.assert_allclose(gain([1, 2, 4], 1.0, [[0.0], [8.0]]), [[1, 1, 1], [1, 9 / 5, 3]])
+    np.testing.assert_allclose(gain([1, 2, 4], 1.0, [[0.0], [8.0]]), np.array([[1, 1, 1], [1, 9 / 5, 3]]))
 
 
 def test_no_noise_gains_nothing_and_noise_alone_gains_all() -> None:

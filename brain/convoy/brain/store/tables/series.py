@@ -34,6 +34,8 @@ class TrainingSpeed(Base):
     accumulation_steps: Mapped[int | None] = mapped_column(sa.Integer())
     warming: Mapped[bool] = mapped_column(sa.Boolean(), doc="the first window of a round")
     compute_seconds: Mapped[float | None] = mapped_column(sa.Double(), doc="part of a step outside collectives")
+    grad_sqr: Mapped[float | None] = mapped_column(sa.Double(), doc="squared norm of the mean gradient, estimated")
+    grad_var: Mapped[float | None] = mapped_column(sa.Double(), doc="variance of one sample's gradient")
     origin: Mapped[str] = mapped_column(name_type(16), default=MEASURED)
 
 
