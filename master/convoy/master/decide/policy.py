@@ -27,9 +27,10 @@ class Policy:
         start_answer: how long to wait for the Brain before starting at the size that the spec gives.
         ask_every: pace of questions to the Brain; ask_slowly after a change was carried out or nothing was to change.
         windows_before_asking: windows after warm-up at the present size that a question needs.
-        windows_to_judge: windows after warm-up on which a change is judged.
+        windows_to_judge: windows after warm-up on which a change is judged; so many in a row must find it worse.
         windows_to_close: windows after which a change that did no harm is no longer watched.
-        worse_by: part of the earlier speed that must be lost for a change to count as worse.
+        worse_by: part of the earlier speed that must be lost where nothing was predicted: one size on other machines
+            differs by up to a tenth.
         rejected_for: how long a size that was rolled back is remembered.
         trial_deadline: a change that didn't come about for so long is taken back.
         plan_backoff_most: longest pause after plans that failed.
@@ -56,7 +57,7 @@ class Policy:
     windows_before_asking: int = 3
     windows_to_judge: int = 2
     windows_to_close: int = 5
-    worse_by: float = 0.03
+    worse_by: float = 0.15
     rejected_for: float = 3600.0
     trial_deadline: float = 300.0
     plan_backoff_most: float = 30.0

@@ -171,6 +171,7 @@ class Trial:
     samples: float = 0.0  # after warm-up
     seconds: float = 0.0
     windows: int = 0
+    worse: int = 0  # windows in a row after which the mean was worse than it may be
 
 
 @dataclass(frozen=True, slots=True)

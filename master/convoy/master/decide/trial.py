@@ -7,6 +7,7 @@ from dataclasses import replace
 from convoy.master.decide import rounds, scaling
 from convoy.master.decide.actions import RecordPlan
 from convoy.master.decide.draft import Draft
+from convoy.master.decide.policy import Policy
 from convoy.master.decide.state import RoundState, Trial, Window
 from convoy.master.decide.wording import counted
 
@@ -22,7 +23,7 @@ def advance(draft: Draft) -> None:
         elif draft.now - trial.created_at > draft.policy.trial_deadline and draft.job.plan is None:
             _never_came(draft, trial)
         return
-    if _is_worse(draft, trial) and trial.reversible and scaling.is_steady(draft):
+    if is_worse(trial, draft.policy) and trial.reversible and scaling.is_steady(draft):
         realized = trial.samples / trial.seconds
         draft.say(
             "PlanMadeWorse",
@@ -47,19 +48,14 @@ def on_windows(draft: Draft, windows: tuple[Window, ...]) -> None:
             continue
         if window.nodes != trial.after or window.round < trial.first_round:
             continue
-        trial = replace(
-            trial,
-            samples=trial.samples + window.samples,
-            seconds=trial.seconds + window.seconds,
-            windows=trial.windows + 1,
-        )
-        draft.set_job(trial=trial)
         policy = draft.policy
+        trial = measured(trial, window, policy)
+        draft.set_job(trial=trial)
         if trial.windows < policy.windows_to_judge:
             continue
         if trial.windows in (policy.windows_to_judge, policy.windows_to_close):
             _report(draft, trial)
-        if trial.windows >= policy.windows_to_close and not (_is_worse(draft, trial) and trial.reversible):
+        if trial.windows >= policy.windows_to_close and not (is_worse(trial, policy) and trial.reversible):
             draft.set_job(trial=None)
 
 
@@ -98,12 +94,18 @@ def _never_came(draft: Draft, trial: Trial) -> None:
     scaling.take_back(draft, trial, "ChangeGivenUp", waited)
 
 
-def _is_worse(draft: Draft, trial: Trial) -> bool:
-    if trial.windows < draft.policy.windows_to_judge or trial.speed_before <= 0:
-        return False
-    realized = trial.samples / trial.seconds
-    below_before = realized < trial.speed_before * (1 - draft.policy.worse_by)
-    return below_before and (trial.cause.lower <= 0 or realized < trial.cause.lower)
+def measured(trial: Trial, window: Window, policy: Policy) -> Trial:
+    """Return the trial with one more window after warm-up."""
+    samples, seconds = trial.samples + window.samples, trial.seconds + window.seconds
+    before, least = trial.speed_before, trial.cause.lower
+    bound = min(before, least) if least > 0 else before * (1 - policy.worse_by)
+    worse = trial.worse + 1 if samples / seconds < bound else 0
+    return replace(trial, samples=samples, seconds=seconds, windows=trial.windows + 1, worse=worse)
+
+
+def is_worse(trial: Trial, policy: Policy) -> bool:
+    """Whether the mean was below the speed before and below what was predicted at least, windows in a row."""
+    return trial.worse >= policy.windows_to_judge
 
 
 def _report(draft: Draft, trial: Trial) -> None:
