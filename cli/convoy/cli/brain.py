@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from convoy.cli import backtest_command, batch, models
+from convoy.cli import backtest_command, batch, models, simulate_command
 from convoy.cli.options import DatabaseUrl, StateDir, enter
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
 )
 app.command("backtest")(backtest_command.backtest)
 app.command("fit")(models.fit)
+app.command("simulate")(simulate_command.simulate)
 app.add_typer(models.app, name="models")
 batch.register(app)
 
@@ -84,6 +85,55 @@ def recommend(
         namespace=namespace,
         max_workers=max_workers,
         horizon_seconds=horizon_seconds,
+    )
+
+
+@app.command("optimize")
+def optimize(
+    capacity: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="CSV node_type,nodes,accelerators_per_node[,cpu,memory,accelerator] to plan for.",
+            show_default=False,
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0.01, help="Most that the exact solver may take.", show_default=True)
+    ] = 2.0,
+    fairness: Annotated[
+        float,
+        typer.Option(min=0.0, max=10.0, help="0: most speed in all; 1: proportionally fair; more: to the least."),
+    ] = 0.5,
+    any_pool: Annotated[bool, typer.Option("--any-pool", help="Jobs may go to other node pools.")] = False,
+    weighed: Annotated[bool, typer.Option("--weighed", help="Show every size that was weighed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    database_url: DatabaseUrl = None,
+    state_dir: StateDir = None,
+) -> None:
+    """Plan for all running and queued jobs together, from the store alone. Nothing is changed.
+
+    Shows what each job should become and why, with predicted speeds and prices; how far the plan can be from the
+    best one; and what one more unit of each scarce resource would be worth. docs/cluster-plan.md says how.
+
+    \b
+    Examples:
+      convoy brain optimize
+      convoy brain optimize --capacity twice-as-many.csv --json
+
+    Exit status: 0 answered ("no change" is an answer), 2 FILE or the database can't be used.
+    """
+    enter(state_dir)
+    from convoy.cli.optimize import run
+
+    run(
+        database_url=database_url,
+        capacity=capacity,
+        seconds=seconds,
+        fairness=fairness,
+        any_pool=any_pool,
+        as_json=as_json,
+        weighed=weighed,
     )
 
 
