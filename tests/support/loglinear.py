@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from convoy.brain.models.state import State
+from convoy.brain.models.throughput.explain import Explanation, nothing
 
 Array = NDArray[np.float64]
 
@@ -41,7 +42,19 @@ class LogLinear:
             away = float(np.mean(seen - _sizes(observed) @ self.slopes))
         mean = away + _sizes(query) @ self.slopes
         numbers = {"mean": mean, "lower": mean - 2.5 * self.spread, "upper": mean + 2.5 * self.spread}
-        return pd.DataFrame({name: np.exp(values) for name, values in numbers.items()}, index=query.index)
+        found = pd.DataFrame({name: np.exp(values) for name, values in numbers.items()}, index=query.index)
+        return found.assign(latent_sd=self.spread, reason="Observed" if len(observed) else "HistoryOnly")
+
+    def sample(self, observed: pd.DataFrame, query: pd.DataFrame, draws: int, seed: int) -> Array:
+        """Return draws of the speeds that lie a spread apart, the same for all sizes in each draw."""
+        mean = self.predict(observed, query)["mean"].to_numpy(dtype=np.float64)
+        noise = np.random.default_rng(seed).normal(0.0, self.spread, (draws, 1))
+        return np.asarray(mean * np.exp(noise))
+
+    def explain(self, observed: pd.DataFrame, query: pd.DataFrame, *, chosen: int) -> Explanation:
+        """Explain nothing."""
+        del observed, query, chosen
+        return nothing("NotExplained")
 
     def state(self) -> State:
         """Return what was learned."""

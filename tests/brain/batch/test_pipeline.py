@@ -1,0 +1,424 @@
+"""A run of the batch: what it writes, once a window, whatever happens to it."""
+
+import json
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from convoy.brain.batch.pipeline import Ending, run_window
+from convoy.brain.batch.stages import STAGES
+from convoy.brain.batch.work import Mode
+from convoy.brain.store import runs
+from convoy.brain.store.engine import open_engine, reading
+from convoy.brain.store.locks import sole
+from convoy.brain.store.migrate import migrate
+from convoy.brain.store.runs import State
+from convoy.brain.store.tables import ModelVersion, Recommendation
+from convoy.core.api import names
+from convoy.core.cluster.port import Kind
+from support.batches import (
+    JOBS,
+    NOW,
+    WINDOW,
+    At,
+    cluster_with_jobs,
+    fill,
+    in_process,
+    small_model,
+    surroundings,
+    written,
+)
+from support.disposable import disposable_mariadb
+from support.loglinear import LogLinear
+from support.stored import Stored
+from support.waiting import until
+
+LIMIT = 120.0
+
+
+@pytest.fixture(autouse=True)
+def _small_model(monkeypatch):
+    small_model(monkeypatch)
+
+
+def run(around, window=WINDOW, seconds=LIMIT):
+    return run_window(around, window, seconds)
+
+
+def all_rows(engine, table):
+    with reading(engine) as connection:
+        return connection.execute(sa.select(table.__table__)).mappings().all()
+
+
+def proposed(engine):
+    return {row["job_id"]: row for row in all_rows(engine, Recommendation) if row["run_id"] is not None}
+
+
+def test_a_run_learns_promotes_and_proposes(engine, home):
+    fill(engine, home)
+    outcome = run(surroundings(engine, home))
+    assert outcome.ending is Ending.DONE, outcome.message
+    row = outcome.run
+    assert (row.state, row.stage, row.starts) == (State.DONE, STAGES[-1][0], 1)
+    assert (row.jobs, row.recommendations, row.plans) == (3, 3, 0)
+    assert row.report["rollup"]["hours"] > 0
+    assert row.report["fit"]["throughput"]["outcome"] == "fitted"
+    assert row.report["promote"]["throughput"]["reason"] == "BetterThanBaseline"
+    assert "nothing" in row.report["fit"]["memory"]
+    advised = proposed(engine)
+    assert len(advised) == 3
+    for one in advised.values():
+        assert (one["decision"], one["workers_before"], one["workers"]) == ("CHANGE", 1, 8), one["message"]
+        assert (one["status"], one["run_id"], one["made_at"]) == ("proposed", row.id, row.began_at)
+        assert one["evidence"]["model"]["from"] == "champion"
+    assert row.report["apply"] == {"mode": "advise", "waiting": 3, "plans": []}
+    assert "3 changes recommended" in outcome.message
+
+
+def test_the_same_window_again_writes_nothing(engine, home):
+    fill(engine, home)
+    around = surroundings(engine, home)
+    first = run(around)
+    before = written(engine)
+    again = run(around)
+    assert (again.ending, again.run) == (Ending.ALREADY, first.run)
+    assert written(engine) == before
+
+
+def test_the_next_window_fits_nothing_anew_to_the_same_rows_and_takes_the_place_of_what_was_proposed(engine, home):
+    fill(engine, home)
+    run(surroundings(engine, home))
+    later = NOW + timedelta(minutes=5)
+    window = type(WINDOW)(WINDOW.end, WINDOW.next_end)
+    outcome = run(surroundings(engine, home, clock=At(later)), window)
+    assert outcome.run.report["fit"]["throughput"] == {"outcome": "unchanged", "version": 1, "rows": 96, "jobs": 12}
+    assert len(all_rows(engine, ModelVersion)) == 1
+    rows = [row for row in all_rows(engine, Recommendation) if row["run_id"] is not None]
+    assert sorted(row["status"] for row in rows) == ["proposed"] * 3 + ["superseded"] * 3
+    assert {row["run_id"] for row in rows if row["status"] == "proposed"} == {outcome.run.id}
+
+
+def test_in_mode_apply_plans_are_written_for_jobs_that_leave_their_size_to_the_brain(engine, home, state_dir):
+    with cluster_with_jobs(state_dir) as (cluster, uids):
+        fill(engine, home, uids=uids)
+        outcome = run(surroundings(engine, home, mode=Mode.APPLY, cluster=cluster))
+        assert outcome.ending is Ending.DONE, outcome.message
+        assert outcome.run.plans == 2
+        plans = cluster.list(Kind.SCALE_PLAN, "default").items
+    assert sorted(plan["spec"]["ownerJob"] for plan in plans) == ["first", "second"]
+    by_id = {row["id"]: row for row in all_rows(engine, Recommendation)}
+    for plan in plans:
+        explained = plan["spec"]["explanation"]
+        row = by_id[explained["recommendation"]]
+        assert plan["metadata"]["labels"][names.LABEL_SCALE_TYPE] == names.SCALE_MANUAL
+        assert plan["metadata"]["ownerReferences"][0]["uid"] == uids[plan["spec"]["ownerJob"]]
+        assert plan["spec"]["replicaResourceSpecs"] == {"worker": {"replicas": row["workers"]}}
+        assert "epoch" not in plan["spec"]
+        assert explained["predictedSamplesPerSecond"] == pytest.approx(row["predicted"])
+        assert (row["status"], row["decided_by"], row["plan"]) == (
+            "accepted",
+            "convoy brain batch",
+            plan["metadata"]["name"],
+        )
+    left = {one["job"]: one["outcome"] for one in outcome.run.report["apply"]["plans"]}
+    assert left == {"first": "PlanWritten", "second": "PlanWritten", "by-hand": "SizeNotLeftToUs"}
+    assert [row["status"] for row in by_id.values() if row["run_id"]].count("proposed") == 1
+
+
+def test_a_pinned_job_waits_for_a_person(engine, home, state_dir):
+    with cluster_with_jobs(state_dir) as (cluster, uids):
+        pinned = cluster.get(Kind.ELASTIC_JOB, "default", "first")
+        kept = {name: pinned["metadata"][name] for name in ("name", "namespace")}
+        annotated = {**kept, "annotations": {names.ANNOTATION_PIN: "true"}}
+        cluster.apply(
+            {"apiVersion": pinned["apiVersion"], "kind": "ElasticJob", "metadata": annotated}, field_manager="person"
+        )
+        fill(engine, home, uids=uids)
+        outcome = run(surroundings(engine, home, mode=Mode.APPLY, cluster=cluster))
+        assert [plan["spec"]["ownerJob"] for plan in cluster.list(Kind.SCALE_PLAN, "default").items] == ["second"]
+    left = {one["job"]: one["outcome"] for one in outcome.run.report["apply"]["plans"]}
+    assert left["first"] == "Pinned"
+
+
+def test_without_a_cluster_at_hand_what_is_applied_stands_for_the_masters_next_question(engine, home):
+    fill(engine, home)
+    outcome = run(surroundings(engine, home, mode=Mode.APPLY))
+    assert outcome.run.plans == 0
+    outcomes = {one["job"]: one["outcome"] for one in outcome.run.report["apply"]["plans"]}
+    assert outcomes == {"first": "NextAnswer", "second": "NextAnswer", "by-hand": "SizeNotLeftToUs"}
+    statuses = sorted(row["status"] for row in proposed(engine).values())
+    assert statuses == ["accepted", "accepted", "proposed"]
+
+
+class Fails(LogLinear):
+    """Stumbles over one job."""
+
+    def predict(self, observed, query, level=0.9):
+        if len(observed) and (observed["job"] == "uid-first").any():
+            raise ZeroDivisionError("no such number")
+        return super().predict(observed, query, level)
+
+
+def test_a_models_failure_at_one_job_doesnt_stop_the_others(engine, home, monkeypatch):
+    fill(engine, home)
+    monkeypatch.setattr("support.loglinear.LogLinear", Fails)
+    outcome = run(surroundings(engine, home))
+    assert outcome.ending is Ending.DONE
+    [error] = outcome.run.report["plan"]["errors"]
+    assert (error["job"], "ZeroDivisionError" in error["error"]) == ("first", True)
+    assert sorted(row["decision"] for row in proposed(engine).values()) == ["CHANGE", "CHANGE", "UNDEFINED"]
+    assert "1 error" in outcome.message
+
+
+def test_a_models_failure_to_be_fitted_stops_neither_the_others_nor_the_plans(engine, home, monkeypatch):
+    fill(engine, home)
+
+    def fit(self, history):
+        if len(history):
+            raise FloatingPointError("too large")
+        return self
+
+    monkeypatch.setattr(LogLinear, "fit", fit)
+    outcome = run(surroundings(engine, home))
+    assert outcome.run.report["fit"]["throughput"] == {"error": "[FloatingPointError] too large"}
+    assert (outcome.ending, outcome.run.jobs, outcome.run.recommendations) == (Ending.DONE, 3, 3)
+    assert {row["reason"] for row in proposed(engine).values()} == {"ModelFailed"}
+
+
+def test_an_empty_store_gives_an_empty_run(engine, home):
+    outcome = run(surroundings(engine, home))
+    assert (outcome.ending, outcome.message) == (
+        Ending.DONE,
+        "0 models fitted; 0 jobs looked at, 0 changes recommended",
+    )
+
+
+def test_jobs_that_are_over_silent_or_deleted_arent_planned_for(engine, home):
+    stored = Stored(engine)
+    stored.job("ended", state="Failed", last_seen=NOW)
+    stored.job("silent", last_seen=NOW - timedelta(hours=1))
+    stored.job("deleted", last_seen=NOW, gone_at=NOW)
+    stored.job("new", last_seen=NOW)
+    outcome = run(surroundings(engine, home))
+    assert (outcome.run.jobs, outcome.run.report["plan"]["unmeasured"], proposed(engine)) == (1, 1, {})
+
+
+def test_two_at_once_one_does_the_work_and_the_other_says_so(engine, store, home):
+    fill(engine, home)
+    with sole(engine, "batch"):
+        second = in_process(store, home)
+    assert second.returncode == 0
+    ended = json.loads(second.stdout)
+    assert ended["ending"] == "busy"
+    assert "another batch is at work" in ended["message"]
+    assert proposed(engine) == {}
+
+
+def test_a_process_that_was_taken_for_dead_changes_nothing_more(engine, home, monkeypatch):
+    fill(engine, home)
+    around = surroundings(engine, home)
+
+    def taken_over(work):
+        with engine.begin() as connection:
+            connection.execute(sa.text("UPDATE optimization_run SET owner = 'somebody else'"))
+        return STAGES[4][1](work)
+
+    changed = (*STAGES[:4], ("plan", taken_over), STAGES[5])
+    monkeypatch.setattr("convoy.brain.batch.pipeline.STAGES", changed)
+    outcome = run(around)
+    assert outcome.ending is Ending.BUSY
+    assert proposed(engine) == {}
+    with reading(engine) as connection:
+        row = runs.of_window(connection, (WINDOW.begin, WINDOW.end), "advise")
+    assert (row.stage, row.state, row.owner) == ("promote", State.RUNNING, "somebody else")
+
+
+def test_the_deadline_ends_a_stage_that_wouldnt_and_what_was_done_stands(engine, home, monkeypatch):
+    fill(engine, home)
+
+    def endless(self, history):
+        while True:
+            sum(range(1000))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogLinear, "fit", endless)
+        outcome = run(surroundings(engine, home), seconds=2.0)
+    assert (outcome.ending, outcome.run.state, outcome.run.stage) == (Ending.FAILED, State.FAILED, "features")
+    assert "the deadline of 2 s passed in stage fit" in outcome.message
+    again = run(surroundings(engine, home))
+    assert (again.ending, again.run.starts, again.run.began_at) == (Ending.DONE, 2, outcome.run.began_at)
+
+
+def test_outside_of_the_main_thread_the_deadline_is_kept_between_steps(engine, home, monkeypatch):
+    fill(engine, home)
+    found = []
+    slow = [(name, lambda work, stage=stage: (time.sleep(0.3), stage(work))[1]) for name, stage in STAGES]
+    monkeypatch.setattr("convoy.brain.batch.pipeline.STAGES", tuple(slow))
+    thread = threading.Thread(target=lambda: found.append(run(surroundings(engine, home), seconds=0.5)))
+    thread.start()
+    thread.join(20)
+    assert (found[0].ending, found[0].run.state) == (Ending.FAILED, State.FAILED)
+
+
+def test_a_stop_is_heeded_and_the_run_gone_on_with(engine, home):
+    fill(engine, home)
+    around = surroundings(engine, home)
+    object.__setattr__(around, "progress", lambda stage, what: stage == "fit" and around.stop.set())
+    outcome = run(around)
+    assert (outcome.ending, outcome.run.stage, outcome.run.state) == (Ending.STOPPED, "features", State.RUNNING)
+    assert run(surroundings(engine, home)).ending is Ending.DONE
+
+
+def test_a_fault_of_a_stage_is_written_down_and_tried_again_by_the_next_run(engine, home, monkeypatch):
+    fill(engine, home)
+
+    def broken(work):
+        raise KeyError("oh")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("convoy.brain.batch.pipeline.STAGES", (*STAGES[:2], ("fit", broken), *STAGES[3:]))
+        outcome = run(surroundings(engine, home))
+    assert (outcome.ending, outcome.run.state, outcome.run.stage) == (Ending.FAILED, State.FAILED, "features")
+    assert "stage fit failed: [KeyError]" in outcome.run.message
+    assert run(surroundings(engine, home)).ending is Ending.DONE
+
+
+def test_an_earlier_windows_run_that_was_never_ended_has_failed(engine, home, monkeypatch):
+    killed = in_process(engine.url.render_as_string(hide_password=False), home, CONVOY_CRASH_AT="batch.begun")
+    assert killed.returncode == -9, killed.stderr
+    window = type(WINDOW)(WINDOW.end, WINDOW.next_end)
+    assert run(surroundings(engine, home), window).ending is Ending.DONE
+    with reading(engine) as connection:
+        earlier = runs.of_window(connection, (WINDOW.begin, WINDOW.end), "advise")
+    assert (earlier.state, "a later window" in earlier.message) == (State.FAILED, True)
+
+
+POINTS = (
+    "batch.begun",
+    "batch.rollup.before-commit",
+    "batch.rollup.after-commit",
+    "batch.features.before-commit",
+    "batch.features.after-commit",
+    "models.after-file",
+    "models.after-row",
+    "batch.fit.after-model",
+    "batch.fit.before-commit",
+    "batch.fit.after-commit",
+    "models.before-commit",
+    "models.after-commit",
+    "batch.promote.before-commit",
+    "batch.promote.after-commit",
+    "batch.plan.before-commit",
+    "batch.plan.after-commit",
+    "batch.apply.after-accept",
+    "batch.delivery.after-plan",
+    "batch.apply.before-commit",
+    "batch.apply.after-commit",
+    "batch.ended",
+)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """What a run in mode apply writes that nothing happens to, with the uids of its jobs."""
+    home = tmp_path_factory.mktemp("undisturbed")
+    url = f"sqlite:///{home / 'brain.db'}"
+    migrate(url)
+    engine = open_engine(url)
+    with pytest.MonkeyPatch.context() as patch:
+        small_model(patch)
+        (home / "s").mkdir()
+        with cluster_with_jobs(home / "s") as (cluster, uids):
+            fill(engine, home, uids=uids)
+            assert run(surroundings(engine, home, mode=Mode.APPLY, cluster=cluster)).ending is Ending.DONE
+    found = written(engine)
+    engine.dispose()
+    return found, uids
+
+
+def without_uids(found, uids):
+    """Return what was written, uids of jobs replaced by their names; ids of recommendations follow from them."""
+    text = json.dumps(found, default=str)
+    for name, uid in uids.items():
+        text = text.replace(uid, f"uid-of-{name}")
+    ids = {row["id"]: f"id-{row['job_id']}" for row in found["recommendation"] if row["run_id"] is not None}
+    for identifier, place in ids.items():
+        text = text.replace(identifier, place).replace(f"-advice-{identifier[:8]}", f"-advice-{place}")
+    rows = json.loads(text)
+    return {table: sorted(rows[table], key=json.dumps) for table in rows}
+
+
+def killed_at(points, engine, url, home, state_dir, undisturbed):
+    with cluster_with_jobs(state_dir) as (cluster, uids):
+        fill(engine, home, uids=uids)
+        for point in points:
+            ended = in_process(url, home, mode="apply", CONVOY_CRASH_AT=point)
+            assert ended.returncode == -9, (point, ended.stdout, ended.stderr)
+        last = in_process(url, home, mode="apply")
+        assert last.returncode == 0, last.stderr
+        assert json.loads(last.stdout)["ending"] in ("done", "already done")
+        plans = cluster.list(Kind.SCALE_PLAN, "default").items
+    assert sorted(plan["spec"]["ownerJob"] for plan in plans) == ["first", "second"]
+    expected, their_uids = undisturbed
+    assert without_uids(written(engine), uids) == without_uids(expected, their_uids)
+
+
+@pytest.mark.parametrize("point", ["batch.fit.after-model", "batch.plan.before-commit", "batch.delivery.after-plan"])
+def test_killed_and_gone_on_with_it_writes_what_an_undisturbed_run_writes(
+    point, engine, store, home, state_dir, undisturbed
+):
+    killed_at([point], engine, store, home, state_dir, undisturbed)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_killed_at_each_boundary_in_turn_it_writes_what_an_undisturbed_run_writes(
+    engine, store, home, state_dir, undisturbed
+):
+    killed_at(POINTS, engine, store, home, state_dir, undisturbed)
+
+
+@pytest.mark.servers
+def test_a_database_that_goes_away_and_comes_back_is_waited_for(home, tmp_path, monkeypatch):
+    with disposable_mariadb(tmp_path / "mariadb") as server:
+        migrate(server.url)
+        engine = open_engine(server.url)
+        fill(engine, home)
+        around = surroundings(engine, home)
+        gone = threading.Event()
+
+        def away(stage, what):
+            if stage == "fit" and not gone.is_set():
+                gone.set()
+                server.kill()
+
+        object.__setattr__(around, "progress", away)
+        outcomes = []
+        thread = threading.Thread(target=lambda: outcomes.append(run(around, seconds=50.0)))
+        thread.start()
+        until(gone.is_set, "the batch to be at its models")
+        time.sleep(2.0)
+        server.start()
+        thread.join(50)
+        assert outcomes[0].ending is Ending.DONE, outcomes[0].message
+        assert outcomes[0].run.starts == 2
+        assert len(all_rows(engine, ModelVersion)) == 1
+        assert len(proposed(engine)) == len(JOBS)
+        engine.dispose()
+
+
+@pytest.mark.servers
+def test_a_database_that_stays_away_ends_the_run_at_its_deadline(home, tmp_path):
+    with disposable_mariadb(tmp_path / "mariadb") as server:
+        migrate(server.url)
+        engine = open_engine(server.url)
+        fill(engine, home)
+        around = surroundings(engine, home)
+        object.__setattr__(around, "progress", lambda stage, what: stage == "fit" and server.kill())
+        outcome = run(around, seconds=8.0)
+        assert outcome.ending is Ending.FAILED
+        assert "that couldn't be written down" in outcome.message
+        engine.dispose()
