@@ -192,3 +192,40 @@ def test_any_frame_is_answered(rows: list[tuple[float, float, float, str | None]
     assert answer.loc[undefined, NUMBERS].isna().all(axis=None)
     check_defined(answer[~undefined])
     assert not undefined.any() or not with_history
+
+
+@pytest.mark.parametrize("moment", ["1000-01-01", "9999-12-31T23:59:59Z", "yesterday", None, pd.NaT])
+def test_moments_of_any_year_or_none_are_read(learned: ThroughputModel, moment: object) -> None:
+    observed = seen(workers=[1, 2, 2], throughput=[100.0, 190.0, 191.0], observed_at=["2026-01-01"] * 2 + [moment])
+    check_defined(learned.predict(observed, questions(1, 2)))
+
+
+def test_seconds_are_moments(learned: ThroughputModel) -> None:
+    moments = pd.to_datetime(["2026-01-01", "2026-03-01"], utc=True)
+    observed = seen(workers=[1, 1], throughput=[100.0, 190.0])
+    answers = [
+        learned.predict(observed.assign(observed_at=when), questions(1))["mean"].iloc[0]
+        for when in (moments, moments.as_unit("s").astype("int64"))
+    ]
+    assert answers[0] == answers[1]
+    assert answers[0] > 150  # the older one counts less
+
+
+@pytest.mark.parametrize("column", ["worker_cpu", "cluster_cpu", "accumulation_steps"])
+def test_another_allotment_is_none_that_ran(learned: ThroughputModel, column: str) -> None:
+    observed = seen(workers=[2], throughput=[100.0], **{column: [4.0]})
+    query = questions(2, 2, 2).assign(**{column: [4.0, 1.0, np.nan]})
+    reasons = learned.predict(observed, query)["reason"]
+    assert reasons.iloc[0] == "Observed"
+    assert reasons.iloc[1] != "Observed"
+    if column != "accumulation_steps":  # that is 1 where nobody tells
+        assert reasons.iloc[2] == "Observed"
+
+
+def test_draws_of_two_jobs_tell_nothing_of_one_another(learned: ThroughputModel) -> None:
+    observed = pd.concat([seen(workers=[1], throughput=[100.0]).assign(job=name) for name in "ab"])
+    query = questions(8, 8).assign(job=["a", "b"])
+    both = np.log(learned.sample(observed, query, 2000, seed=0))
+    assert abs(np.corrcoef(both.T)[0, 1]) < 0.1
+    alone = learned.sample(observed.iloc[:1], query.iloc[:1], 2000, seed=0)
+    assert np.array_equal(np.exp(both[:, :1]).round(9), alone.round(9))

@@ -229,12 +229,7 @@ def usable_of(frame: pd.DataFrame) -> Usable:
     own = _column(frame, "throughput_sd", np.nan)[rows] / speed
     assumed = WINDOW_NOISE * np.sqrt(10.0 / window)
     noise = np.where(np.isfinite(own) & (own > 0), np.minimum(own, 1.0), np.minimum(assumed, 0.3))
-    if "observed_at" in frame.columns:
-        stamps = pd.to_datetime(frame["observed_at"], utc=True, errors="coerce", format="ISO8601")
-        seconds = (stamps - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
-        time = np.asarray(seconds, dtype=np.float64)[rows]
-    else:
-        time = np.full(len(rows), np.nan)
+    time = _seconds(frame)[rows]
     shown = np.vstack([_column(frame, name, np.nan)[rows] for name in CHANNELS])
     # the only server is the largest
     alone = np.where(configurations.ps[rows] == 1, _column(frame, "ps_cpu_used", np.nan)[rows], np.nan)
@@ -242,6 +237,19 @@ def usable_of(frame: pd.DataFrame) -> Usable:
     with np.errstate(invalid="ignore"):
         shown = np.where((shown > 1e-12) & (shown < 1e12), shown, np.nan)
     return Usable(rows, configurations.take(rows), np.log(speed), noise**2, time, window, shown)
+
+
+def _seconds(frame: pd.DataFrame) -> Array:
+    """Return ``observed_at`` in seconds since 1970 (n,); numbers are that already. NaN where it isn't a moment."""
+    if "observed_at" not in frame.columns:
+        return np.full(len(frame), np.nan)
+    given = frame["observed_at"]
+    if pd.api.types.is_numeric_dtype(given):
+        return _column(frame, "observed_at", np.nan)
+    stamps = pd.to_datetime(given, utc=True, errors="coerce", format="ISO8601")
+    # in microseconds no year that can be written is out of bounds
+    moments = stamps.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+    return np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / 1e6)
 
 
 def _key(configurations: Configurations) -> Array:

@@ -113,15 +113,17 @@ class ThroughputModel:
     Conventions are scikit-learn's: ``fit`` learns from a history and returns the model; attributes learned end in
     ``_``. Frames have one row a measurement, or a question; columns, absent or NaN where unknown:
 
-    - ``job``: rows of equal ``job`` belong together; absent: one job.
+    - ``job``: rows of equal ``job`` belong together; absent: one job. A question without one is of the only job
+      observed; an observation without one is of no job that a question names.
     - ``template``, ``model``, ``cluster``, ``accelerator``, ``node_type``: labels, by which jobs may be alike.
     - ``strategy`` ("allreduce" | "ps"; absent: servers where ``ps`` says so), ``mode`` of servers ("sync" | "async").
     - ``workers`` (processes, required), ``nodes``, ``accelerators_per_worker``, ``ps`` (required with servers),
       ``batch_size`` (per worker and micro-step; unknown: whether workers share one is inferred, asynchronous ones
       have their own), ``accumulation_steps``.
     - ``worker_cpu``, ``ps_cpu``: allotted cores (unknown: enough); ``cluster_cpu``: cores that the job can have.
-    - ``throughput`` (samples/s), ``throughput_sd`` (its standard error), ``observed_at`` (UTC; older rows count
-      less), ``window_seconds``, ``status`` ("ok" | "failed" | "oom" | "warming"; only "ok" is learned from).
+    - ``throughput`` (samples/s), ``throughput_sd`` (its standard error), ``observed_at`` (UTC, or seconds since 1970;
+      older rows count less), ``window_seconds``, ``status`` ("ok" | "failed" | "oom" | "warming"; only "ok" is
+      learned from).
     - ``worker_cpu_used``, ``ps_cpu_used_max`` (``ps_cpu_used`` of a single server), cores; ``compute_seconds`` of a
       step: where known, evidence of what a step consists of.
 
@@ -133,10 +135,10 @@ class ThroughputModel:
         ``NothingKnown``.
     All else is finite, with 0 < lower <= mean <= upper.
 
-    Reasons of defined rows: ``Observed`` (this configuration ran), ``Interpolated`` (within the workers, nodes,
-    servers and batches seen), ``Extrapolated`` (beyond them, with history), ``HistoryOnly`` (the job wasn't
-    observed), ``NoHistory`` (beyond what the job showed, and no history says how such jobs scale: a physical default
-    with a wide interval).
+    Reasons of defined rows: ``Observed`` (this configuration ran, with the cores that are asked), ``Interpolated``
+    (within the workers, nodes, servers and batches seen), ``Extrapolated`` (beyond them, with history),
+    ``HistoryOnly`` (the job wasn't observed), ``NoHistory`` (beyond what the job showed, and no history says how such
+    jobs scale: a physical default with a wide interval).
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -220,9 +222,9 @@ class ThroughputModel:
     def sample(self, observed: pd.DataFrame, query: pd.DataFrame, draws: int, seed: int) -> Array:
         """Return joint draws (draws, rows of ``query``) of the latent speeds in samples/s; NaN where undefined."""
         result = np.full((draws, len(query)), np.nan)
+        generator = np.random.default_rng(seed)  # one for all: what isn't known of one job tells nothing of another
         for asked in self._asked(observed, query):
             if asked.posterior is not None and len(asked.usable):
-                generator = np.random.default_rng(seed)
                 values = asked.posterior.joint(asked.configurations, draws, generator) + np.log(asked.batch)
                 result[:, asked.usable] = np.exp(np.clip(values, -LARGEST, LARGEST))
         return result
@@ -337,8 +339,8 @@ class ThroughputModel:
         beyond = "Extrapolated" if prior.jobs else "NoHistory"
         seen, wanted = observations.configurations.features, asked.features
         inside = np.all((wanted >= seen.min(axis=0) - 1e-9) & (wanted <= seen.max(axis=0) + 1e-9), axis=1)
-        distance = np.min(np.max(np.abs(wanted[:, None, :] - seen[None, :, :]), axis=2), axis=1)
-        return np.where(distance < 1e-6, "Observed", np.where(inside, "Interpolated", beyond)).astype(object)
+        ran = asked.same(observations.configurations).any(axis=1)
+        return np.where(ran, "Observed", np.where(inside, "Interpolated", beyond)).astype(object)
 
 
 def _by_job(frame: pd.DataFrame, default: str | None = None) -> list[tuple[str, pd.DataFrame]]:

@@ -181,6 +181,15 @@ class Configurations:
         batch = np.where(np.isnan(self.batch_size), 1.0, self.batch_size)
         return np.asarray(np.log(np.column_stack([self.workers, self.nodes, np.maximum(self.ps, 1.0), batch])))
 
+    def same(self, others: Configurations) -> NDArray[np.bool_]:
+        """Return which of these are which of the others, (n, others); an allotment that one doesn't tell is alike."""
+        apart = np.abs(self.features[:, None, :] - others.features[None, :, :])
+        near: NDArray[np.bool_] = np.max(apart, axis=2) < 1e-6
+        for name in ("accumulation_steps", "accelerators", "worker_cpu", "ps_cpu", "cluster_cpu"):
+            one, other = getattr(self, name)[:, None], getattr(others, name)[None, :]
+            near &= np.isclose(one, other, rtol=1e-6) | ~np.isfinite(one) | ~np.isfinite(other)
+        return near
+
 
 def namespace(values: Array) -> Any:
     """Return the module whose functions work on ``values``: numpy, or torch for its tensors."""
