@@ -19,6 +19,8 @@ JOBS = ("job", "submitted", "application", "replicas", "global_batch")
 SPEEDS = ("model", "gpu", "num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
 EFFICIENCY = ("application", "global_batch", "progress", "iteration", "grad_sqr", "grad_var")
 NODES = ("node_type", "nodes", "accelerators_per_node")
+PRICE = "accelerator_hour_price"
+"""An optional column of the nodes' file."""
 ONE_WORKLOAD = ("requests", "load", "workload")
 """Columns of a file with several workloads: each must have one value alone."""
 
@@ -65,6 +67,20 @@ def read_cluster(path: Path) -> Cluster:
             f"{path}: no node: expected at least one row with nodes above 0; there is no capacity to plan"
         )
     return cluster
+
+
+def read_prices(path: Path) -> dict[str, float]:
+    """Read the price of an accelerator-hour by node type, where the nodes' file has it.
+
+    Raises:
+        InvalidInput: a price isn't a number of 0 or more.
+    """
+    frame = _table(path, NODES, ("node_type",))
+    if PRICE not in frame.columns:
+        return {}
+    frame = frame[frame[PRICE].notna()]
+    _numbers(path, frame, {PRICE: 0.0})
+    return dict(zip(frame["node_type"].astype(str), frame[PRICE].astype(float), strict=True))
 
 
 def read_truth(

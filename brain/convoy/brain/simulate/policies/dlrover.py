@@ -49,7 +49,7 @@ class DLRover(RequestedBatch):
     ) -> Mapping[str, Placement]:
         """Return placements: those of the queue, then growth and returns of the jobs whose hour has come."""
         answer = dict(self._queue.allocate(now, jobs, cluster, previous))
-        self._growth = {name: one for name, one in self._growth.items() if name in answer}
+        self._growth = {name: one for name, one in self._growth.items() if name in previous}
         for job in jobs:
             if job.job not in answer:
                 continue

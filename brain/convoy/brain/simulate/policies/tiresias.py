@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from convoy.brain.simulate.cluster import Cluster
-from convoy.brain.simulate.placement import Placement, free, spread
+from convoy.brain.simulate.placement import Placement, free, kind_of, size, spread
 from convoy.brain.simulate.policies.asked import Asked, asked
 from convoy.brain.simulate.policy import JobView, RequestedBatch, Surroundings
 
@@ -35,6 +35,8 @@ class Tiresias(RequestedBatch):
         running = []
         for name in [*self._queues[0], *self._queues[1]]:
             want = wanted[name]
+            if want is not None and name in previous:  # also where it began with fewer nodes than work now
+                want = Asked(kind_of(previous[name], cluster), size(previous[name]))
             if want is not None and want.replicas <= left[want.kind]:
                 left[want.kind] -= want.replicas
                 running.append((name, want))
