@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -17,17 +18,14 @@ from support.limited_jobs import ALL_REDUCE, SERVED, all_reduce_job, jobs, serve
 SEEDS = (0, 1, 2)
 
 
-@pytest.fixture(scope="module")
-def models() -> dict[tuple[str, int], ThroughputModel]:
-    kinds = {"allreduce": ALL_REDUCE, "ps": SERVED}
-    return {
-        (name, seed): ThroughputModel(seed).fit(jobs(kind, 4, seed)) for name, kind in kinds.items() for seed in SEEDS
-    }
+@cache
+def fitted(strategy: str, seed: int) -> ThroughputModel:
+    return ThroughputModel(seed).fit(jobs(SERVED if strategy == "ps" else ALL_REDUCE, 3, seed))
 
 
 @pytest.fixture(scope="module")
-def model(models: dict[tuple[str, int], ThroughputModel]) -> ThroughputModel:
-    return models["ps", 0]
+def model() -> ThroughputModel:
+    return fitted("ps", 0)
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +47,14 @@ def at(rows: pd.DataFrame, *sizes: tuple[int, int]) -> pd.DataFrame:
     ("strategy", "limit"),
     [("allreduce", "compute"), ("allreduce", "synchronization"), ("ps", "compute"), ("ps", "servers")],
 )
-def test_what_limits_a_job_is_named(
-    models: dict[tuple[str, int], ThroughputModel], strategy: str, limit: str, seed: int
-) -> None:
+def test_what_limits_a_job_is_named(strategy: str, limit: str, seed: int) -> None:
     generator = np.random.default_rng(100 + seed)
     own = (served_job if strategy == "ps" else all_reduce_job)("mine", limit, generator)
-    big = own[own["workers"] == 8].iloc[:1]  # one server, or the smallest batch: there the limit is strictest
+    # where the limit is strictest: the largest batch, or all servers; the smallest, or one server
+    big = own[own["workers"] == 8].iloc[-1:] if limit == "compute" else own[own["workers"] == 8].iloc[:1]
     small = own[own["workers"] < 8]
     seen = small.iloc[generator.choice(len(small), 4, replace=False)]
-    few, some = (models[strategy, seed].explain(one, asked(big)).limits for one in (seen.iloc[:1], seen))
+    few, some = (fitted(strategy, seed).explain(one, asked(big)).limits for one in (seen.iloc[:1], seen))
     assert some[0].name == limit
     assert some[0].mean > 0.5
     assert some[0].lower <= some[0].mean <= some[0].upper
@@ -236,6 +233,19 @@ def test_a_document_is_json_and_the_same_each_time(model: ThroughputModel, slow_
     kept = json.loads(text)
     assert kept["sentences"] == first.sentences
     assert {"chosen", "alternatives", "terms", "observations", "history", "change", "undefined"} <= set(kept)
+
+
+def test_many_observations_and_useless_ones_are_explained_in_short(
+    model: ThroughputModel, slow_servers: pd.DataFrame
+) -> None:
+    many = pd.concat([slow_servers.assign(ps=ps, batch_size=16.0 + ps) for ps in range(1, 13)])
+    bad = slow_servers.assign(throughput=[0.0, -1.0, np.nan] * 4)
+    told = model.explain(pd.concat([many, bad]), asked(slow_servers))
+    assert len(told.observations) == 24
+    assert all(np.isnan(one.without) for one in told.observations)
+    assert len(json.dumps(told.document(), allow_nan=False)) < 30_000
+    nothing = model.explain(bad, asked(slow_servers))
+    assert nothing.undefined == {"observations": "NoObservations"}
 
 
 def test_names_tell_configurations_apart_with_no_more_than_is_needed(

@@ -26,6 +26,12 @@ from convoy.brain.models.throughput.shares import GROUPS, TERMS, UNDIVIDED, grou
 LEFT_OUT = 2
 """Observations, those of the largest weight, that are left out in turn to see what follows."""
 
+FEW = 32
+"""Observations up to which any is left out: of more, no one changes much."""
+
+TOLD = 24
+"""Observations that are told of, those of the largest weight."""
+
 MOST = 32
 """Alternatives that are compared, the fastest ones."""
 
@@ -274,7 +280,7 @@ def _evidence(asked: Asked, names: list[str]) -> tuple[Evidence, ...]:
     speeds = np.exp(seen.observations.log_speed + np.log(asked.batch))
     real = seen.observations.configurations.relative(1 / asked.batch)
     found = []
-    for at in np.argsort(-np.abs(weights[:count]), kind="stable"):
+    for at in np.argsort(-np.abs(weights[:count]), kind="stable")[:TOLD]:
         readings = {
             CHANNELS[channel]: float(weights[count + row])
             for channel in range(COUNT)
@@ -297,7 +303,7 @@ def _evidence(asked: Asked, names: list[str]) -> tuple[Evidence, ...]:
 def _without(asked: Asked, where: Configurations, weights: Array) -> Array:
     """Return what the prediction would be without each of the observations that count most, relative, less 1."""
     found = np.full(len(weights), np.nan)
-    if len(weights) < 2:
+    if not 2 <= len(weights) <= FEW:
         return found  # without its only observation a job's level is unknown
     now = _mean(asked.posterior, where)
     for at in np.argsort(-np.abs(weights), kind="stable")[:LEFT_OUT]:

@@ -66,8 +66,8 @@ TERMS = {
     "traffic": Term("servers", "servers taking and giving what each worker exchanges", PUSH),
     "update": Term("servers", "servers' work of each step, however many the workers are", APPLY),
     "server_cores": Term("servers", "fewer cores a server than it would use"),
-    "workers_wait": Term("synchronization", "each further worker, which more servers don't help", CONNECT),
-    "connections": Term("synchronization", "each further server that a worker talks to", SHARD),
+    "workers_wait": Term("synchronization", "what each worker adds, however many the servers are", CONNECT),
+    "connections": Term("synchronization", "what each further server adds", SHARD),
 }
 """The parts of a step: the one table of their names in people's words."""
 
