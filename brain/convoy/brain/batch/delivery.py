@@ -21,6 +21,7 @@ from convoy.core.api.meta import Manifest
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.core.process.crashpoint import crash_point
 
+_OTHERS = ("ps", "worker_cpu", "worker_memory", "ps_cpu", "ps_memory")
 WRITTEN, NEXT_ANSWER, PINNED = "PlanWritten", "NextAnswer", "Pinned"
 
 
@@ -53,7 +54,7 @@ def deliver(engine: Engine, cluster: Cluster | None, advice: Advice, *, manager:
         Unavailable: the database can't be reached.
     """
     job = None if cluster is None else _job(cluster, advice)
-    if cluster is None or job is None:
+    if cluster is None or job is None or not _is_of_workers_alone(advice):
         return _next_answer(advice)
     manifest = plan_manifest(job, advice)
     name = manifest["metadata"]["name"]
@@ -110,6 +111,13 @@ def _job(cluster: Cluster, advice: Advice) -> ElasticJob | None:
     except NotFound:
         return None
     return ElasticJob.from_manifest(found) if found["metadata"].get("uid") == advice.uid else None
+
+
+def _is_of_workers_alone(advice: Advice) -> bool:
+    """Return whether nothing but the number of workers changes: a plan of a person's can say no more."""
+    row, current = advice.row, advice.row["request"].get("current", {})
+    same = all(float(row[name] or 0) == float(current.get(name) or 0) for name in _OTHERS)
+    return same and row["workers"] != row["workers_before"]
 
 
 def _require_ours(found: Manifest, advice: Advice) -> None:

@@ -39,6 +39,9 @@ def errors(run: Run) -> list[str]:
         for one in run.report.get(stage, {}).get(items, ()):
             if "error" in one:
                 found.append(f"{stage}: job {one['namespace']}/{one['job']}: {one['error']}")
+    together = run.report.get("plan", {}).get("together", {})
+    if "error" in together:
+        found.append(f"plan: all jobs together: {together['error']}")
     left_out = run.report.get("plan", {}).get("errors_left_out", 0)
     return [*found, *([f"plan: {left_out} more"] if left_out else [])]
 
@@ -133,6 +136,7 @@ def _decision(decision: dict[str, Any]) -> str:
 def _plans(planned: dict[str, Any], applied: dict[str, Any]) -> list[str]:
     decisions = ", ".join(f"{count} {name}" for name, count in planned["decisions"].items()) or "none"
     lines = [f"{_counted(planned['jobs'], 'job')} live; decisions: {decisions}."]
+    lines.append(f"All jobs together: {planned['together']['message']}.".replace("..", "."))
     if planned["unmeasured"]:
         lines.append(f"Of {_counted(planned['unmeasured'], 'job')} nothing is known yet.")
     if planned["kept"]:
@@ -153,9 +157,18 @@ def _plans(planned: dict[str, Any], applied: dict[str, Any]) -> list[str]:
     if rows:
         heads = ("job", "workers", "samples/s, 90 % interval", "an hour", "why", "what became of it")
         lines += ["", *_table(heads, rows)]
+    scarce = planned["together"].get("prices", ())
+    if scarce:
+        heads = ("scarce", "where", "whose quota", "used", "there is", "worth of one more")
+        lines += ["", *_table(heads, (_scarce(one) for one in scarce))]
     if planned["changes_left_out"]:
         lines += ["", f"And {planned['changes_left_out']} more."]
     return lines
+
+
+def _scarce(one: dict[str, Any]) -> tuple[str, ...]:
+    numbers = (_number(one[name]) for name in ("used", "available", "price"))
+    return (one["resource"], one["pool"] or "all pools", one["user"] or _DASH, *numbers)
 
 
 def _became(one: dict[str, Any], outcomes: dict[str, Any]) -> str:

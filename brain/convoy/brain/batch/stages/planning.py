@@ -15,8 +15,9 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from convoy.brain.batch.joint import Joint, agreed, planned_jointly
 from convoy.brain.batch.work import Document, Result, Work, told
-from convoy.brain.plan import Decision, JobRecommendation
+from convoy.brain.plan import JobRecommendation
 from convoy.brain.plan.decided import heeded
 from convoy.brain.serve import translate
 from convoy.brain.serve.advise import FAILED, Advice, Adviser
@@ -37,6 +38,7 @@ log = logs.get("brain.batch")
 
 _NAMES = uuid.UUID("6f4f0a42-5a0e-4d77-9a55-3d1f6f6b2a5e")
 """Of identifiers that follow from a run and a job."""
+NOTHING = Joint({"decided": False, "message": "there is nothing to plan for"}, {})
 _SHOWN = 200
 """Jobs that the run's row says more of than their count, of each kind."""
 
@@ -62,9 +64,8 @@ class Planned:
 
     @property
     def is_change(self) -> bool:
-        """Return whether the job is to become another size."""
-        named = self.answer.decision in (Decision.CHANGE, Decision.EXPLORE)
-        return named and self.answer.target_workers != self.before
+        """Return whether anything is to change."""
+        return self.answer.moves and self.answer.target_workers > 0
 
     def answering(self, answer: JobRecommendation) -> Planned:
         """Return it with another answer."""
@@ -100,10 +101,12 @@ def plan(work: Work) -> Result:
         if found.answer.reason == FAILED:
             errors.append({**_named(job), "error": f"[{FAILED}] {found.answer.message}"})
         planned.append(found)
-    planned = _heeding_refusals(work, planned)
+    around.progress("plan", "all jobs together")
+    together = _together(work, adviser) if planned else NOTHING
+    planned = _heeding_refusals(work, [_agreeing(one, together) for one in planned])
     written = [_row(work.run, work.clock, one) for one in planned]
     return Result(
-        _document(work.run, len(jobs), planned, unmeasured, errors),
+        _document(work.run, len(jobs), planned, unmeasured, errors) | {"together": together.document},
         write=lambda connection: _write(connection, written),
         counts={"jobs": len(jobs), "recommendations": len(written)},
     )
@@ -123,6 +126,17 @@ def _planned(work: Work, adviser: Adviser, job: Job) -> Planned | None:
         return None
     advice = adviser.advise(asked)
     return Planned(job, asked, advice, work.clock.monotonic() - begun)
+
+
+def _together(work: Work, adviser: Adviser) -> Joint:
+    learned = adviser.knowledge.learned()
+    with learned.lock:
+        return planned_jointly(work, learned.model)
+
+
+def _agreeing(one: Planned, together: Joint) -> Planned:
+    joint = together.answers.get(one.job.uid)
+    return one if joint is None else one.answering(agreed(one.answer, joint, one.before, one.asked.current.ps))
 
 
 def _heeding_refusals(work: Work, planned: list[Planned]) -> list[Planned]:

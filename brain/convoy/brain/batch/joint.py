@@ -1,0 +1,139 @@
+"""The jobs' plans made one: under the capacity that the store knows, the cluster's plan says what size each job gets.
+
+What one job alone would want stands beside it, among the options that were weighed. Without machines in the store, or
+where nothing could be decided for all together, each job's own plan stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from convoy.brain.batch.work import Document, Work, told
+from convoy.brain.plan import Decision, JobRecommendation, Option
+from convoy.brain.plan.cluster import ClusterDecision, ClusterPlan, JobAnswer, plan_cluster
+from convoy.brain.plan.options import SpeedModel
+from convoy.brain.serve.optimize import asked_of
+from convoy.core.api.errors import Unavailable
+from convoy.core.process import logs
+
+log = logs.get("brain.batch")
+
+OTHER_POOL = "OtherPool"
+_PRICES = 50
+"""Marginal prices that the run's row holds at most."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The cluster's plan.
+
+    Attributes:
+        document: of it, for the run's row.
+        answers: by job's uid; empty: nothing was decided for all together.
+    """
+
+    document: Document
+    answers: dict[str, JobAnswer]
+
+
+def planned_jointly(work: Work, model: SpeedModel) -> Joint:
+    """Plan for all jobs together. A failure is told, and leaves each job its own plan.
+
+    Raises:
+        Unavailable: the database can't be reached.
+    """
+    around = work.around
+    try:
+        asked = asked_of(around.engine, work.clock, around.settings, model=model)
+        if not asked.capacity.pools:
+            return Joint({"decided": False, "message": "no machines are known: each job is planned for alone"}, {})
+        plan = plan_cluster(asked.jobs, asked.capacity)
+    except Unavailable:
+        raise
+    except Exception as error:
+        log.error("all jobs couldn't be planned for together", exc_info=error)
+        return Joint({"decided": False, "message": "each job is planned for alone", "error": told(error)}, {})
+    return Joint(_document(plan), {one.name: one for one in plan.jobs} if plan.decided else {})
+
+
+def agreed(answer: JobRecommendation, joint: JobAnswer, current: int, current_ps: int) -> JobRecommendation:
+    """Return a job's recommendation as the cluster's plan has it.
+
+    Args:
+        answer: of the job's own plan.
+        joint: of the cluster's plan.
+        current: workers that the job has.
+        current_ps: servers that it has.
+    """
+    if answer.decision is Decision.UNDEFINED:
+        return answer
+    if joint.decision is ClusterDecision.WAIT:
+        return replace(
+            answer, decision=Decision.UNDEFINED, reason=joint.reason, message=joint.message, target_workers=current
+        )
+    if joint.decision is ClusterDecision.KEEP or joint.reason == OTHER_POOL:
+        return _at(answer, joint, Decision.KEEP, current, current_ps)
+    return _at(answer, joint, Decision.CHANGE, joint.workers, joint.ps or current_ps)
+
+
+def _at(answer: JobRecommendation, joint: JobAnswer, decision: Decision, workers: int, ps: int) -> JobRecommendation:
+    """Return the recommendation of a size, with the numbers of it; a job's own plan that says the same stands."""
+    wanted = (answer.target_workers, answer.target_ps or ps)
+    if answer.moves and wanted == (workers, ps):
+        return answer
+    alone = f"; alone it would get {answer.target_workers} workers [{answer.reason}]" if answer.moves else ""
+    chosen = _option(answer.options, workers, ps)
+    numbers: dict[str, Any] = {
+        name: math.nan if chosen is None else getattr(chosen, name)
+        for name in ("lower90", "upper90", "lower99", "upper99")
+    }
+    return replace(
+        answer,
+        decision=decision,
+        reason=joint.reason,
+        message=f"{joint.message}{alone}",
+        target_workers=workers,
+        target_ps=ps,
+        target_batch=0,
+        predicted=joint.goodput if chosen is None else chosen.predicted,
+        price_per_hour=joint.price_per_hour if chosen is None else chosen.price_per_hour,
+        options=tuple(_seen(option, workers, ps) for option in answer.options),
+        roles=(),
+        **numbers,
+    )
+
+
+def _option(options: Sequence[Option], workers: int, ps: int) -> Option | None:
+    return next((one for one in options if (one.workers, one.ps or ps) == (workers, ps)), None)
+
+
+def _seen(option: Option, workers: int, ps: int) -> Option:
+    """Return an option with a verdict that doesn't contradict the cluster's plan."""
+    if (option.workers, option.ps or ps) == (workers, ps):
+        return replace(option, verdict="chosen for all jobs together")
+    return replace(option, verdict="best for this job alone") if option.verdict == "chosen" else option
+
+
+def _document(plan: ClusterPlan) -> Document:
+    prices = [one for one in plan.prices if one.price > 0][:_PRICES]
+    return {
+        "decided": plan.decided,
+        "method": plan.method,
+        "reason": plan.reason,
+        "message": plan.message,
+        "value": _known(plan.value),
+        "bound": _known(plan.bound),
+        "gap": _known(plan.gap),
+        "prices": [
+            {"resource": one.resource, "pool": one.pool, "user": one.user, "price": _known(one.price),
+             "used": _known(one.used), "available": _known(one.available)}
+            for one in prices
+        ],
+    }  # fmt: skip
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
