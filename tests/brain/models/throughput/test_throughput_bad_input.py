@@ -211,7 +211,7 @@ def test_seconds_are_moments(learned: ThroughputModel) -> None:
     assert answers[0] > 150  # the older one counts less
 
 
-@pytest.mark.parametrize("column", ["worker_cpu", "cluster_cpu", "accumulation_steps"])
+@pytest.mark.parametrize("column", ["worker_cpu", "accumulation_steps"])
 def test_another_allotment_is_none_that_ran(learned: ThroughputModel, column: str) -> None:
     observed = seen(workers=[2], throughput=[100.0], **{column: [4.0]})
     query = questions(2, 2, 2).assign(**{column: [4.0, 1.0, np.nan]})
@@ -220,6 +220,8 @@ def test_another_allotment_is_none_that_ran(learned: ThroughputModel, column: st
     assert reasons.iloc[1] != "Observed"
     if column != "accumulation_steps":  # that is 1 where nobody tells
         assert reasons.iloc[2] == "Observed"
+    busier = learned.predict(observed.assign(cluster_cpu=64.0), query.assign(cluster_cpu=32.0))["reason"]
+    assert list(busier) == list(reasons)
 
 
 def test_draws_of_two_jobs_tell_nothing_of_one_another(learned: ThroughputModel) -> None:

@@ -182,10 +182,13 @@ class Configurations:
         return np.asarray(np.log(np.column_stack([self.workers, self.nodes, np.maximum(self.ps, 1.0), batch])))
 
     def same(self, others: Configurations) -> NDArray[np.bool_]:
-        """Return which of these are which of the others, (n, others); an allotment that one doesn't tell is alike."""
+        """Return which of these are which of the others, (n, others); an allotment that one doesn't tell is alike.
+
+        What a cluster has left for the job changes by the minute, and makes no other configuration of it.
+        """
         apart = np.abs(self.features[:, None, :] - others.features[None, :, :])
         near: NDArray[np.bool_] = np.max(apart, axis=2) < 1e-6
-        for name in ("accumulation_steps", "accelerators", "worker_cpu", "ps_cpu", "cluster_cpu"):
+        for name in ("accumulation_steps", "accelerators", "worker_cpu", "ps_cpu"):
             one, other = getattr(self, name)[:, None], getattr(others, name)[None, :]
             near &= np.isclose(one, other, rtol=1e-6) | ~np.isfinite(one) | ~np.isfinite(other)
         return near
