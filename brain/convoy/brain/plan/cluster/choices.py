@@ -34,7 +34,6 @@ class Barred(IntEnum):
     OVER_QUOTA = 5
     PRICE_UNKNOWN = 6
     PINNED = 7
-    INVALID = 8
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,6 @@ BARRED = {
     Barred.OVER_QUOTA: ("OverQuota", "more than its user's quota"),
     Barred.PRICE_UNKNOWN: ("PriceUnknown", "its price isn't known, and there is a budget"),
     Barred.PINNED: ("Pinned", "the job is pinned to what it has"),
-    Barred.INVALID: ("Invalid", "it can't be right"),
 }
 
 

@@ -78,18 +78,17 @@ def filled(c: Choices, value: Array, limits: Limits, prices: Array, chosen: Ints
     used = limits.used(chosen)
     surplus = surplus_of(value, limits, prices)
     for _ in range(PASSES):
-        gain = value - value[chosen][c.job]
-        rows = np.flatnonzero(gain > 1e-12)
+        rows = np.flatnonzero(value - value[chosen][c.job] > 1e-12)
         rows = rows[np.argsort((surplus[chosen][c.job] - surplus)[rows], kind="stable")][:TRIES]
-        improved = False
-        for row in rows.tolist():
-            job = c.job[row]
-            if value[row] <= value[chosen[job]]:
-                continue
-            after = used + _difference(limits, row, int(chosen[job]))
-            if np.all(after <= limits.most + ROOM):
-                chosen[job], used, improved = row, after, True
-        if not improved:
+        change = (limits.demand[rows] - limits.demand[chosen[c.job[rows]]]).toarray()
+        fits = np.all(change <= limits.most - used + ROOM, axis=1)
+        moved: set[int] = set()
+        for row, more in zip(rows[fits].tolist(), change[fits], strict=True):
+            job = int(c.job[row])
+            if job not in moved and np.all(used + more <= limits.most + ROOM):
+                chosen[job], used = row, used + more
+                moved.add(job)
+        if not moved:
             break
     return chosen
 
