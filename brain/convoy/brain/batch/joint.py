@@ -7,13 +7,12 @@ where nothing could be decided for all together, each job's own plan stands.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from convoy.brain.batch.work import Document, Work, told
 from convoy.brain.plan import Decision, JobRecommendation, Option
 from convoy.brain.plan.cluster import ClusterDecision, ClusterPlan, JobAnswer, plan_cluster
+from convoy.brain.plan.decided import resized
 from convoy.brain.plan.options import SpeedModel
 from convoy.brain.serve.optimize import asked_of
 from convoy.core.api.errors import Unavailable
@@ -81,33 +80,14 @@ def agreed(answer: JobRecommendation, joint: JobAnswer, current: int, current_ps
 
 def _at(answer: JobRecommendation, joint: JobAnswer, decision: Decision, workers: int, ps: int) -> JobRecommendation:
     """Return the recommendation of a size, with the numbers of it; a job's own plan that says the same stands."""
-    wanted = (answer.target_workers, answer.target_ps or ps)
-    if answer.moves and wanted == (workers, ps):
+    if answer.moves and (answer.target_workers, answer.target_ps or ps) == (workers, ps):
         return answer
     alone = f"; alone it would get {answer.target_workers} workers [{answer.reason}]" if answer.moves else ""
-    chosen = _option(answer.options, workers, ps)
-    numbers: dict[str, Any] = {
-        name: math.nan if chosen is None else getattr(chosen, name)
-        for name in ("lower90", "upper90", "lower99", "upper99")
-    }
-    return replace(
-        answer,
-        decision=decision,
-        reason=joint.reason,
-        message=f"{joint.message}{alone}",
-        target_workers=workers,
-        target_ps=ps,
-        target_batch=0,
-        predicted=joint.goodput if chosen is None else chosen.predicted,
-        price_per_hour=joint.price_per_hour if chosen is None else chosen.price_per_hour,
-        options=tuple(_seen(option, workers, ps) for option in answer.options),
-        roles=(),
-        **numbers,
-    )
-
-
-def _option(options: Sequence[Option], workers: int, ps: int) -> Option | None:
-    return next((one for one in options if (one.workers, one.ps or ps) == (workers, ps)), None)
+    seen = replace(answer, options=tuple(_seen(option, workers, ps) for option in answer.options))
+    found = resized(seen, decision, joint.reason, f"{joint.message}{alone}", workers, ps)
+    if math.isnan(found.predicted):  # the job's own plan didn't weigh that size
+        return replace(found, predicted=joint.goodput, price_per_hour=joint.price_per_hour)
+    return found
 
 
 def _seen(option: Option, workers: int, ps: int) -> Option:

@@ -1,4 +1,4 @@
-"""What people decided about recommendations, heeded in the next one. Pure."""
+"""An answer changed by what others decided: people who refused a size, or the plan of all jobs together. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from convoy.brain.plan.answer import Decision, JobRecommendation
 
 REFUSED_BEFORE = "RefusedBefore"
 """Reason of keeping a size where the better one was refused by a person."""
+_NUMBERS = ("predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,39 +26,46 @@ class Refusal:
     why: str
 
 
-def heeded(answer: JobRecommendation, current: int, refusals: Iterable[Refusal]) -> JobRecommendation:
+def resized(
+    answer: JobRecommendation, decision: Decision, reason: str, message: str, workers: int, ps: int
+) -> JobRecommendation:
+    """Return another size as the answer, with the numbers that were weighed for it; NaN where it wasn't weighed."""
+    option = next((one for one in answer.options if (one.workers, one.ps or ps) == (workers, ps)), None)
+    numbers: dict[str, Any] = {name: math.nan if option is None else getattr(option, name) for name in _NUMBERS}
+    return replace(
+        answer,
+        decision=decision,
+        reason=reason,
+        message=message,
+        target_workers=workers,
+        target_ps=ps,
+        target_batch=0,
+        roles=(),
+        **numbers,
+    )
+
+
+def heeded(answer: JobRecommendation, current: int, ps: int, refusals: Iterable[Refusal]) -> JobRecommendation:
     """Return the answer, or that the job keeps its size where the one that it names was refused.
 
     Args:
         answer: as it would be.
-        current: size of the job, workers.
+        current: workers that the job has.
+        ps: servers that it has.
         refusals: sizes that were refused lately, the latest first.
     """
-    if answer.decision not in (Decision.CHANGE, Decision.EXPLORE) or answer.target_workers == current:
+    if not answer.moves or answer.target_workers == current:
         return answer
     refused = next((one for one in refusals if one.workers == answer.target_workers), None)
     if refused is None:
         return answer
     why = f" ({refused.why})" if refused.why else ""
     message = (
-        f"{explain.workers(refused.workers)} would be recommended [{answer.reason}], but {refused.by} refused that on "
-        f"{refused.at:%Y-%m-%d %H:%M} UTC{why}; the job keeps its size"
+        f"{explain.workers(refused.workers)} would be recommended [{answer.reason}], but {refused.by} refused that "
+        f"on {refused.at:%Y-%m-%d %H:%M} UTC{why}; the job keeps its size"
     )
-    kept = next((option for option in answer.options if option.workers == current), None)
-    numbers: dict[str, Any] = {
-        name: math.nan if kept is None else getattr(kept, name)
-        for name in ("predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour")
-    }
-    return replace(
-        answer,
-        decision=Decision.KEEP,
-        reason=REFUSED_BEFORE,
-        message=message,
-        target_workers=current,
-        options=tuple(replace(one, verdict=_verdict(one.workers, refused, one.verdict)) for one in answer.options),
-        **numbers,
+    told = tuple(
+        replace(one, verdict=f"refused by {refused.by}") if one.workers == refused.workers else one
+        for one in answer.options
     )
-
-
-def _verdict(workers: int, refused: Refusal, verdict: str) -> str:
-    return f"refused by {refused.by}" if workers == refused.workers else verdict
+    return resized(replace(answer, options=told), Decision.KEEP, REFUSED_BEFORE, message, current, ps)

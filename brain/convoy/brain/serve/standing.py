@@ -8,13 +8,12 @@ limits no longer allow it. A size that was refused isn't recommended.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.engine import Engine
 
 from convoy.brain.plan import Decision, JobRecommendation
-from convoy.brain.plan.decided import heeded
+from convoy.brain.plan.decided import heeded, resized
 from convoy.brain.serve import translate
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store import advice as decisions
@@ -65,7 +64,7 @@ class Standing:
         with reading(self._engine) as connection:
             since = self._now() - self._remembered
             refused = decisions.refusals(connection, [asked.job.uid], since).get(asked.job.uid, [])
-        return heeded(answer, asked.current.workers, refused)
+        return heeded(answer, asked.current.workers, asked.current.ps, refused)
 
     def _accepted(self, uid: str) -> Advice | None:
         with reading(self._engine) as connection:
@@ -92,26 +91,10 @@ def _kept(
     row, workers = accepted.row, asked.current.workers
     until = row["decided_at"] + stands
     message = (
-        f"{row['decided_by']} accepted {workers} workers, which stands until {until:%Y-%m-%d %H:%M} UTC; else the job "
+        f"{row['decided_by']} accepted {workers} workers, which stands until {until:%Y-%m-%d %H:%M} UTC; else it "
         f"would get {answer.target_workers} [{answer.reason}]"
     )
-    present = next((one for one in answer.options if one.workers == workers), None)
-    return replace(
-        answer,
-        decision=Decision.KEEP,
-        reason=STANDS,
-        message=message,
-        target_workers=workers,
-        target_ps=asked.current.ps,
-        target_batch=0,
-        predicted=math.nan if present is None else present.predicted,
-        lower90=math.nan if present is None else present.lower90,
-        upper90=math.nan if present is None else present.upper90,
-        lower99=math.nan if present is None else present.lower99,
-        upper99=math.nan if present is None else present.upper99,
-        price_per_hour=math.nan if present is None else present.price_per_hour,
-        roles=(),
-    )
+    return resized(answer, Decision.KEEP, STANDS, message, workers, asked.current.ps)
 
 
 def _message(accepted: Advice, asked: brain_pb2.OptimizeRequest) -> brain_pb2.Recommendation:

@@ -143,7 +143,10 @@ def _heeding_refusals(work: Work, planned: list[Planned]) -> list[Planned]:
     since = work.now - timedelta(seconds=work.around.settings.refused_remembered_seconds)
     with reading(work.around.engine) as connection:
         refused = decisions.refusals(connection, [one.job.uid for one in planned if one.is_change], since)
-    return [one.answering(heeded(one.answer, one.before, refused.get(one.job.uid, ()))) for one in planned]
+    return [
+        one.answering(heeded(one.answer, one.before, one.asked.current.ps, refused.get(one.job.uid, ())))
+        for one in planned
+    ]
 
 
 def _row(run: Run, clock: Clock, one: Planned) -> dict[str, Any]:
