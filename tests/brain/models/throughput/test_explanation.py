@@ -86,6 +86,8 @@ def test_more_servers_take_the_limit_away(model: ThroughputModel, slow_servers: 
 def test_the_time_of_a_step_is_that_of_the_speed(model: ThroughputModel, slow_servers: pd.DataFrame) -> None:
     told = model.explain(at(slow_servers, (1, 1), (1, 4)), asked(at(slow_servers, (1, 8))))
     assert told.chosen is not None
+    assert max(told.compute_seconds, told.exchange_seconds) < told.step_seconds * 1.01
+    assert told.compute_seconds + told.exchange_seconds >= told.step_seconds * 0.99
     assert 32 * 8 / told.step_seconds == pytest.approx(told.chosen.mean, rel=0.01)
 
 

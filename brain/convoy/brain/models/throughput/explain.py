@@ -114,6 +114,10 @@ class Explanation:
     """The fastest others."""
     step_seconds: float = float("nan")
     """Of one step there; NaN where undefined."""
+    compute_seconds: float = float("nan")
+    """In which a worker computes in a step, and ``exchange_seconds`` in which gradients and parameters are on their
+    way: more together than ``step_seconds`` by as much as happens at the same time."""
+    exchange_seconds: float = float("nan")
     terms: tuple[Share, ...] = ()
     """Parts of a step there, the largest first."""
     correction: float = float("nan")
@@ -192,9 +196,11 @@ def explain(asked: Asked, seed: int) -> Explanation:
         change = change_of(asked.posterior, where, asked.noise[looked_at], names[: len(looked_at)], seed)
     else:
         undefined["change"] = "OnlyOption"
-    step, correction = _physics(asked)
+    seconds, correction = _physics(asked)
+    if not terms:
+        seconds = (seconds[0], float("nan"), float("nan"))  # how it divides isn't known
     return Explanation(
-        options[0], tuple(options[1:]), step, terms, correction, evidence, _history(asked), change, undefined
+        options[0], tuple(options[1:]), *seconds, terms, correction, evidence, _history(asked), change, undefined
     )
 
 
@@ -259,14 +265,20 @@ def _limits(shares: dict[str, Array], place: int) -> tuple[Share, ...]:
     )
 
 
-def _physics(asked: Asked) -> tuple[float, float]:
-    """Return the seconds of a step at the chosen configuration, and what the misfit adds to its speed."""
+def _physics(asked: Asked) -> tuple[tuple[float, float, float], float]:
+    """Return seconds at the chosen configuration of a step, its compute and its exchange, and the misfit's part."""
     where = asked.configurations.take(np.array([asked.chosen]))
     latent = np.concatenate([one.values[:, 0] for one in asked.posterior.latent(where)])
     correction = float(np.mean(latent - log_speed(_theta(asked), where)[:, 0]))
-    # without a known batch there are no samples to count a step's time by
-    seconds = float(np.exp(np.mean(step_of(_theta(asked), where).log_step) - correction))
-    return seconds if np.isfinite(where.batch_size[0]) else float("nan"), float(np.expm1(correction))
+    step = step_of(_theta(asked), where)
+    seconds = float(np.exp(np.mean(step.log_step) - correction))
+    if not np.isfinite(where.batch_size[0]):
+        seconds = float("nan")  # without a known batch there are no samples to count a step's time by
+    compute, exchange = (
+        seconds * float(np.mean(part * np.exp(-step.log_step)))
+        for part in (step.compute * where.accumulation_steps, step.exchange)
+    )
+    return (seconds, compute, exchange), float(np.expm1(correction))
 
 
 def _evidence(asked: Asked, names: list[str]) -> tuple[Evidence, ...]:

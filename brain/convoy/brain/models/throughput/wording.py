@@ -109,6 +109,12 @@ def _limits(explained: Explanation) -> Iterator[str]:
     yield "; ".join([text, *([f"beside it {_listed(rest)}"] if rest else [])])
     named = [one for one in explained.terms if one.mean >= WORTH_NAMING][:MOST_NAMED]
     yield "in particular " + _listed([f"{one.words} {percent(one.mean)} ({_interval(one)})" for one in named])
+    both = explained.compute_seconds + explained.exchange_seconds - explained.step_seconds
+    if both > WORTH_NAMING * explained.step_seconds:
+        yield (
+            f"computing takes {_seconds(explained.compute_seconds)} of it and exchange "
+            f"{_seconds(explained.exchange_seconds)}, of which {_seconds(both)} at the same time"
+        )
     if abs(explained.correction) >= SMALL:
         way = "faster" if explained.correction > 0 else "slower"
         yield f"measurements put it {percent(abs(explained.correction))} {way} than these terms alone"
