@@ -8,7 +8,7 @@ from convoy.core.api.job import OptimizeMode
 from convoy.core.api.plan import PlanPhase
 from convoy.master.decide.actions import AnswerManualPlan, AskBrain, Explain, RecordPlan, WriteScalePlan
 from convoy.master.decide.events import BrainAnswered, BrainSilent, ManualPlanObserved, PlanObserved
-from convoy.master.decide.state import Advice, Facts, GroupState
+from convoy.master.decide.state import Advice, Cause, Facts, GroupState
 
 CLUSTER = {"mode": OptimizeMode.CLUSTER, "brain": True, "min_replicas": 1, "max_replicas": 4}
 
@@ -229,6 +229,30 @@ def test_a_persons_plan_becomes_an_exact_one_and_the_highest_ranks_leave(start):
     assert driver.state.job.target == 1, "a person's will isn't rolled back"
     driver.post(ManualPlanObserved("mine", "uid-1", 4))
     assert driver.state.job.target == 1, "answered once"
+
+
+def test_an_accepted_recommendation_is_watched_and_taken_back_where_it_made_things_worse(start):
+    driver = start(replicas=1, min_replicas=1, max_replicas=4)
+    driver.windows(100, 3)
+    accepted = Cause("MoreSpeed", "twice as fast", "advice-1", predicted=200.0, lower=180.0, upper=220.0)
+    driver.post(ManualPlanObserved("job-advice-1", "uid-1", 2, advice=accepted))
+    answer = next(action for action in driver.log if isinstance(action, AnswerManualPlan))
+    assert (answer.accepted, answer.reason) == (True, "MadeExact")
+    assert driver.state.job.trial.cause == accepted
+    grow(driver, 1)
+    driver.windows(50, 1, warming=True)
+    driver.windows(50, 2)
+    assert driver.state.job.target == 1
+    [rolled_back] = [one.trial for one in driver.log if isinstance(one, RecordPlan) and one.rolled_back]
+    assert rolled_back.cause.recommendation == "advice-1"
+    driver.obey()
+    driver.obey()
+    driver.run()
+    driver.post(ManualPlanObserved("job-advice-2", "uid-2", 2, advice=accepted))
+    answer = [action for action in driver.log if isinstance(action, AnswerManualPlan)][-1]
+    assert (answer.accepted, "taken back" in answer.message) == (False, True)
+    driver.post(ManualPlanObserved("mine", "uid-3", 2))
+    assert driver.state.job.target == 2, "a person's will is done"
 
 
 @pytest.mark.parametrize("replicas", [0, 1, 5])

@@ -11,7 +11,8 @@ from convoy.core.api.job import ElasticJob
 from convoy.core.cluster.local import open_cluster
 from convoy.core.cluster.port import Cluster
 from convoy.master.decide.events import Event, ManualPlanObserved, PlanObserved, PodObserved, PodsListed
-from convoy.master.watcher import Watcher
+from convoy.master.decide.state import Cause
+from convoy.master.watcher import Watcher, manual_plan
 from support.manifests import job as job_manifest
 
 
@@ -78,3 +79,27 @@ def test_what_an_earlier_job_of_the_same_name_left_is_not_heeded(state_dir: Path
     assert [event.pod.id for event in events if isinstance(event, PodObserved)] == [3]
     assert [event.name for event in events if isinstance(event, PlanObserved)] == ["job-scaleplan-0"]
     assert [event.name for event in events if isinstance(event, ManualPlanObserved)] == ["persons"]
+
+
+def test_a_plan_that_carries_a_recommendation_out_tells_its_numbers() -> None:
+    plan: dict[str, Any] = {
+        "apiVersion": names.API_VERSION,
+        "kind": "ScalePlan",
+        "metadata": {"name": "job-advice-1", "namespace": "default", "uid": "uid-1"},
+        "spec": {
+            "ownerJob": "job",
+            "replicaResourceSpecs": {"worker": {"replicas": 4}},
+            "explanation": {
+                "reason": "MoreSpeed",
+                "message": "twice as fast",
+                "recommendation": "advice-1",
+                "predictedSamplesPerSecond": 200.0,
+                "predictedLower": 180.0,
+            },
+        },
+    }
+    event = manual_plan(plan)
+    assert (event.replicas, event.problem) == (4, "")
+    assert event.advice == Cause("MoreSpeed", "twice as fast", "advice-1", 200.0, 180.0, 0.0, 0.0)
+    del plan["spec"]["explanation"]["recommendation"]
+    assert manual_plan(plan).advice is None

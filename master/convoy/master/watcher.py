@@ -16,11 +16,12 @@ from convoy.core.api import names
 from convoy.core.api.errors import Expired, InvalidManifest
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import Manifest, controller_uid
-from convoy.core.api.plan import PlanPhase, ScalePlan
+from convoy.core.api.plan import Explanation, PlanPhase, ScalePlan
 from convoy.core.api.pod import Pod
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.core.process import logs
 from convoy.master.decide.events import Event, ManualPlanObserved, PlanObserved, PodGone, PodObserved, PodsListed
+from convoy.master.decide.state import Cause
 
 log = logs.get("master.watcher")
 
@@ -200,4 +201,19 @@ def manual_plan(item: Manifest) -> ManualPlanObserved:
         return ManualPlanObserved(
             name, uid, 0, f"{where}: a running job's resources can't be changed; submit it again with others"
         )
-    return ManualPlanObserved(name, uid, wanted.replicas)
+    return ManualPlanObserved(name, uid, wanted.replicas, advice=_advice(plan.spec.explanation))
+
+
+def _advice(explained: Explanation | None) -> Cause | None:
+    """Return the recommendation that a plan carries out, None where it is a person's own."""
+    if explained is None or not explained.recommendation:
+        return None
+    return Cause(
+        explained.reason,
+        explained.message,
+        explained.recommendation,
+        explained.predicted_samples_per_second or 0.0,
+        explained.predicted_lower or 0.0,
+        explained.predicted_upper or 0.0,
+        explained.price_per_hour or 0.0,
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from convoy.core.api.plan import PlanPhase
 from convoy.core.api.pod import Pod
-from convoy.master.decide.state import Advice, Facts, GroupState, Launcher, Window
+from convoy.master.decide.state import Advice, Cause, Facts, GroupState, Launcher, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +115,14 @@ class PlanObserved:
 
 @dataclass(frozen=True, slots=True)
 class ManualPlanObserved:
-    """A person's plan that nobody has answered. ``problem`` says why it can't be carried out, if so."""
+    """A person's plan that nobody has answered. ``problem`` says why it can't be carried out, if so; ``advice`` what
+    the Brain recommended, where the plan is a recommendation that was accepted."""
 
     name: str
     uid: str
     replicas: int
     problem: str = ""
+    advice: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,13 +101,17 @@ def on_job(draft: Draft, event: JobObserved) -> None:
 
 
 def on_manual_plan(draft: Draft, event: ManualPlanObserved) -> None:
-    """A person's plan: made exact at once, or, while nodes are on their way, when the way is free."""
+    """A person's plan: made exact at once, or, while nodes are on their way, when the way is free.
+
+    A recommendation that was accepted is watched as the Brain's other changes are, and taken back where it made
+    things worse; a person's own plan isn't.
+    """
     if draft.job.verdict is not None:
         return
     if event.uid in draft.job.manual_plans:  # the answer was decided and didn't get through
         draft.act(AnswerManualPlan(event.name, True, "MadeExact", f"{event.name} was carried out"))
         return
-    problem = event.problem or _problem(draft, event.replicas)
+    problem = event.problem or _problem(draft, event.replicas) or _problem_of_advice(draft, event)
     if problem:
         draft.act(AnswerManualPlan(event.name, False, "InvalidPlan", problem))
         return
@@ -117,7 +121,8 @@ def on_manual_plan(draft: Draft, event: ManualPlanObserved) -> None:
         draft.act(AnswerManualPlan(event.name, True, "NothingToDo", f"the job has {counted(event.replicas, 'node')}"))
     else:
         message = f"{event.name} asks for {counted(event.replicas, 'node')}"
-        set_target(draft, event.replicas, Cause("ManualPlan", message), reversible=False)
+        cause = event.advice or Cause("ManualPlan", message)
+        set_target(draft, event.replicas, cause, reversible=event.advice is not None)
         exact = draft.job.trial.plan if draft.job.trial else ""
         draft.act(AnswerManualPlan(event.name, True, "MadeExact", f"carried out by {exact}"))
     seen = (*draft.job.manual_plans, event.uid)[-_REMEMBERED_PLANS:]
@@ -195,6 +200,12 @@ def _problem(draft: Draft, replicas: int) -> str:
     if allowed is not None and replicas > allowed:
         return f"{where}: {replicas} is more than the {allowed} that the job's spec.resourceLimits allow"
     return ""
+
+
+def _problem_of_advice(draft: Draft, event: ManualPlanObserved) -> str:
+    if event.advice is None or draft.job.rejected.get(event.replicas, 0.0) <= draft.now:
+        return ""
+    return f"{counted(event.replicas, 'node')} made things worse and were taken back within the last hour"
 
 
 def _follow_spec(draft: Draft) -> None:
