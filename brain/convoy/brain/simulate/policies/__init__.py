@@ -6,7 +6,7 @@ own with a ``build(surroundings)``, and name it in ``POLICIES``.
 
 from __future__ import annotations
 
-from convoy.brain.simulate.policies import dlrover, optimus, pollux, requested, sia, tiresias
+from convoy.brain.simulate.policies import convoy, dlrover, optimus, pollux, requested, sia, tiresias
 from convoy.brain.simulate.policy import Builder
 
 POLICIES: dict[str, Builder] = {
@@ -16,4 +16,6 @@ POLICIES: dict[str, Builder] = {
     "pollux": pollux.build,
     "sia": sia.build,
     "dlrover": dlrover.build,
+    "convoy": convoy.build,
+    "convoy-oracle": convoy.build_oracle,
 }

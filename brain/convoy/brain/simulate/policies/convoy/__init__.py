@@ -1,0 +1,5 @@
+"""Convoy in the simulated cluster: the plan of a whole cluster, on predicted speeds or on the true ones."""
+
+from convoy.brain.simulate.policies.convoy.policy import build, build_oracle
+
+__all__ = ["build", "build_oracle"]
