@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ import pytest
 
 from convoy.brain.models import ThroughputModel
 from convoy.brain.models.throughput import Explanation
+from convoy.brain.models.throughput.frame import Observations
+from convoy.brain.models.throughput.posterior import Posterior, infer
 from convoy.brain.models.throughput.wording import PARTS
 from convoy.core.api.errors import InvalidInput
 from support.limited_jobs import ALL_REDUCE, SERVED, all_reduce_job, jobs, served_job
@@ -224,6 +227,26 @@ def test_a_row_that_isnt_there_and_rows_of_two_jobs_are_refused(
     for rows, chosen in ((query, 2), (query, -1), (query.iloc[:0], None), (query.assign(job=["a", "b"]), 0)):
         with pytest.raises(InvalidInput, match="expected one or more rows of one job"):
             model.explain(at(slow_servers, (1, 1)), rows, chosen=chosen)
+
+
+def test_what_is_asked_again_isnt_inferred_again(
+    model: ThroughputModel, slow_servers: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+
+    def counted(observations: Observations, *others: Any) -> Posterior:
+        calls.append(len(observations))
+        return infer(observations, *others)
+
+    monkeypatch.setattr("convoy.brain.models.throughput.model.infer", counted)
+    seen, query = at(slow_servers, (1, 1), (1, 2), (2, 8)), asked(slow_servers)
+    first = model.predict(seen, query)
+    model.explain(seen, query)
+    pd.testing.assert_frame_equal(model.predict(seen, query), first)
+    assert calls == [3, 2, 2]  # and without each of the two that count most
+    faster = seen.assign(throughput=1.01 * seen["throughput"])
+    assert (model.predict(faster, query)["mean"] > first["mean"]).all()
+    assert calls == [3, 2, 2, 3]
 
 
 def test_a_document_is_json_and_the_same_each_time(model: ThroughputModel, slow_servers: pd.DataFrame) -> None:

@@ -160,6 +160,13 @@ class Observations:
     def __len__(self) -> int:
         return len(self.log_speed)
 
+    @property
+    def content(self) -> bytes:
+        """What tells these observations from others, but for the group."""
+        arrays = [getattr(self.configurations, one.name) for one in fields(Configurations)]
+        arrays += [self.log_speed, self.variance, self.sessions, self.shown]
+        return b"".join(np.asarray(array, dtype=np.float64).tobytes() for array in arrays)
+
     def relative(self, batch: float) -> Observations:
         """Return the observations with samples counted in units of ``batch``."""
         return replace(

@@ -41,6 +41,8 @@ from convoy.core.api.errors import InvalidInput
 
 SCOPE_DRAWS = 1000
 CACHED_PRIORS = 64
+CACHED_POSTERIORS = 8
+"""A plan asks of one job several times, with the same observations."""
 MANY_BATCHES = 16
 """Configurations beyond which a job's typical batch counts as known no better."""
 LEARNED_CONFIGURATIONS = 48
@@ -146,6 +148,7 @@ class ThroughputModel:
         self.priors_: dict[str, Prior] = {}
         self._recast: dict[tuple[str, tuple[int, ...]], Prior] = {}
         self._draws: OrderedDict[tuple[object, ...], tuple[list[Draws], Misfit]] = OrderedDict()
+        self._posteriors: OrderedDict[tuple[object, ...], Posterior] = OrderedDict()
 
     def fit(self, history: pd.DataFrame) -> ThroughputModel:
         """Learn from measurements of past jobs; an empty history leaves the physical default.
@@ -165,6 +168,7 @@ class ThroughputModel:
             for kind, found in jobs.items()
         }
         self._draws.clear()
+        self._posteriors.clear()
         self._recast.clear()
         return self
 
@@ -314,9 +318,14 @@ class ThroughputModel:
         draws, misfit = self._known(name, labels, min(batches, MANY_BATCHES), prior)
         if not len(observations) and len(draws) == 1:
             return None
-        # the same question has the same answer: the seed follows from the job
-        generator = np.random.default_rng([self.seed, zlib.crc32(name.encode())])
-        return infer(observations, draws, misfit, generator)
+        key = (name, tuple(sorted(labels.items())), batches, id(prior), observations.content)
+        if key not in self._posteriors:
+            # the same question has the same answer: the seed follows from the job
+            generator = np.random.default_rng([self.seed, zlib.crc32(name.encode())])
+            self._posteriors[key] = infer(observations, draws, misfit, generator)
+            if len(self._posteriors) > CACHED_POSTERIORS:
+                self._posteriors.popitem(last=False)
+        return self._posteriors[key]
 
     def _known(self, name: str, labels: dict[str, str], batches: int, prior: Prior) -> tuple[list[Draws], Misfit]:
         """Return draws of the scopes that apply to a job, and the misfit, from other jobs than itself."""
