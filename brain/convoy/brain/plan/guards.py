@@ -9,7 +9,7 @@ from convoy.brain.plan.limits import Limits
 MIN_GAIN = 0.05
 """Hysteresis: an expected gain below it isn't worth moving."""
 
-MIN_TRIAL_VALUE = 0.01
+MIN_TRIAL_VALUE = 0.02
 """What a trial must be expected to win over the horizon, as a share of the samples trained in it."""
 
 SURE = 0.8
