@@ -11,6 +11,7 @@ from convoy.brain.models.efficiency import gain
 from convoy.brain.models.throughput.frame import canonical_model
 from convoy.brain.simulate.batch import Batch
 from convoy.brain.simulate.policies.convoy.batches import Batches, batches
+from convoy.brain.simulate.policies.convoy.kinds import Ratios
 from convoy.brain.simulate.policies.convoy.sizes import Sizes
 from convoy.brain.simulate.policy import JobView, Measurement
 
@@ -32,12 +33,15 @@ class Learned:
 
     Of each program the history is used without its own rows, by whatever name they go: what is compared is what
     history says of a program that it doesn't know.
+
+    On a kind of accelerator on which a job never ran, its last measurement elsewhere counts, as much faster or slower
+    as that kind was for other programs, and as uncertain as these differ.
     """
 
     def __init__(self, history: pd.DataFrame | None) -> None:
         self._history = pd.DataFrame() if history is None else history
-        self._models: dict[frozenset[int], ThroughputModel] = {}
-        self._speeds: dict[tuple[str, str], tuple[tuple[int, int], dict[Key, tuple[Batches, Array]]]] = {}
+        self._models: dict[str, tuple[ThroughputModel, Ratios]] = {}
+        self._speeds: dict[tuple[str, str], tuple[tuple[object, ...], dict[Key, tuple[Batches, Array]]]] = {}
 
     def of(self, job: JobView, sizes: Sizes) -> tuple[Array, list[Batch | None]]:
         """Return goodputs and batches of the sizes."""
@@ -61,12 +65,13 @@ class Learned:
     def _speed(self, job: JobView, sizes: Sizes) -> tuple[Batches, Array]:
         """Return the batches of each size, and their speeds in samples a second."""
         mine = [one for one in job.measurements if one.kind == sizes.kind]
-        name = (job.job if mine else f"any {job.application} of {job.initial_batch:g}", sizes.kind)
-        told = (len({(one.replicas, one.nodes) for one in mine}), int(np.log(max(len(mine), 1)) / np.log(ANEW)))
+        elsewhere = job.measurements[-1:] if not mine else []
+        name = (job.job if job.measurements else f"any {job.application} of {job.initial_batch:g}", sizes.kind)
+        told = len({(one.replicas, one.nodes) for one in mine}), int(np.log(max(len(mine), 1)) / np.log(ANEW))
         seen, known = self._speeds.get(name, (None, {}))
-        if seen != told:
+        if seen != (told, *elsewhere):
             known = {}
-            self._speeds[name] = (told, known)
+            self._speeds[name] = ((told, *elsewhere), known)
         key = (sizes.kind, tuple(sizes.replicas.tolist()), tuple(sizes.nodes.tolist()))
         if key not in known:
             tried = batches(job, sizes.kind, sizes.replicas)
@@ -82,24 +87,30 @@ class Learned:
                 "accumulation_steps": tried.accumulation,
             }
         ).assign(**_labels(job, sizes.kind))
-        answer = self._model(job.application).predict(_observed(job, mine), query)
-        return answer["mean"].to_numpy(dtype=np.float64)
+        model, ratios = self._learned(job.application)
+        observed = _observed(job, mine) if mine or not job.measurements else _elsewhere(job, sizes.kind, ratios)
+        answer = model.predict(observed, query)
+        ran = {(one.replicas, one.nodes) for one in mine}
+        new = [(int(sizes.replicas[place]), int(sizes.nodes[place])) not in ran for place in tried.place]
+        sure = not job.measurements  # of its first size nothing is known: there is nothing to prefer to it
+        doubt = 0.0 if sure else np.where(new, CAUTION * answer["latent_sd"].to_numpy(dtype=np.float64), 0.0)
+        return np.asarray(answer["mean"].to_numpy(dtype=np.float64) * np.exp(-doubt))
 
-    def _model(self, application: str) -> ThroughputModel:
-        history = self._history
-        if "model" in history.columns:
-            own = canonical_model(application)
-            rest = history[[canonical_model(str(name)) != own for name in history["model"]]]
+    def _learned(self, application: str) -> tuple[ThroughputModel, Ratios]:
+        """Return what the history says without a program's own rows."""
+        own, history = canonical_model(application), self._history
+        if "model" not in history.columns:
+            own, rest = "", history
         else:
-            rest = history
-        key = frozenset(rest.index.tolist())
-        if key not in self._models:
-            self._models[key] = ThroughputModel().fit(rest)
-        return self._models[key]
+            rest = history[[canonical_model(str(name)) != own for name in history["model"]]]
+            own = own if len(rest) < len(history) else ""
+        if own not in self._models:
+            self._models[own] = ThroughputModel().fit(rest), Ratios(rest)
+        return self._models[own]
 
 
 def _gradient(job: JobView) -> tuple[float, float]:
-    """Return the squared norm and the variance: where unmeasured, the user's batch is taken for one still worth it."""
+    """Return the squared norm and the variance; where unmeasured, the user's batch is taken to be worth half."""
     return job.gradient or (1.0, max(job.requested_batch / job.initial_batch, 1.0))
 
 
@@ -119,3 +130,12 @@ def _observed(job: JobView, seen: list[Measurement]) -> pd.DataFrame:
         }
     )
     return frame.assign(**_labels(job, seen[0].kind if seen else ""))
+
+
+def _elsewhere(job: JobView, kind: str, ratios: Ratios) -> pd.DataFrame:
+    """Return what a job measured last on another kind as if it had been on this one."""
+    last = job.measurements[-1]
+    ratio = ratios.of(kind, last.kind)
+    frame = _observed(job, [last]).drop(columns="compute_seconds").assign(**_labels(job, kind))
+    speed = frame["throughput"] * np.exp(ratio.log)
+    return frame.assign(throughput=speed, throughput_sd=speed * ratio.spread)

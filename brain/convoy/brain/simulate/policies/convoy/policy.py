@@ -95,7 +95,8 @@ class Convoy:
         goodput = [self._goodputs.of(job, sizes)[0] for sizes in by_kind]
         fair = _fair(by_kind, goodput, cluster, others)
         seconds = [self._goodputs.seconds_left(job, sizes) for sizes in by_kind]
-        left = 1.0 / inverse if (inverse := _fair(by_kind, [1.0 / one for one in seconds], cluster, others)) > 0 else HORIZON
+        pace = _fair(by_kind, [1.0 / one for one in seconds], cluster, others)
+        left = 1.0 / pace if pace > 0 else HORIZON
         sizes = _asked(by_kind, goodput)
         current, nodes = _held(by_kind, held, cluster)
         here = left if current is None else float(np.concatenate(seconds)[current])
