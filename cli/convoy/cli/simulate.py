@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from convoy.cli.chatter import chatter_to_stderr
 from convoy.cli.screen import counted, screen
 from convoy.cli.simulate_table import comparison, table
 from convoy.core.api.errors import InvalidSetting, Unusable
@@ -139,7 +140,7 @@ def _simulated(name: str, asked: Asked, stage: _Stage) -> Outcome:
     rate = asked.failures
     failing = Failures(rate, asked.repair_seconds, asked.checkpoint_seconds, asked.seed) if rate > 0 else None
     settings = Settings(asked.interval, asked.restart_seconds, failing)
-    with _progress(name) as tell:
+    with chatter_to_stderr(), _progress(name) as tell:
         policy = _policy(name, asked, stage)
         return simulate(name, policy, stage.workload, stage.cluster, stage.truth, settings, tell)
 

@@ -18,6 +18,7 @@ class Agents:
         """Take whether each kind of accelerator has its own fit, or they count as one."""
         self._by_kind = by_kind
         self._fits: dict[tuple[str, str], tuple[int, StepModel]] = {}
+        self._batches: dict[str, tuple[tuple[Goodput, int, int], Batch]] = {}
 
     def goodput(self, job: JobView, kind: str, *, fresh: bool) -> Goodput | None:
         """Return what a job expects of itself on a kind; None: it has measured nothing there.
@@ -39,7 +40,10 @@ class Agents:
         """Return the batch of most goodput; before any measurement the initial or least one."""
         expected = self.goodput(job, kind, fresh=False)
         if expected is not None:
-            return expected.batch(nodes, replicas)
+            key = (expected, nodes, replicas)
+            if job.job not in self._batches or self._batches[job.job][0] != key:
+                self._batches[job.job] = (key, expected.batch(nodes, replicas))
+            return self._batches[job.job][1]
         limits = job.limits[kind]
         return dealt(
             max(job.initial_batch, limits.smallest_local * replicas),

@@ -79,7 +79,7 @@ def fit(measurements: Sequence[Measurement]) -> StepModel:
         jac=True,
         method="L-BFGS-B",
         bounds=[bounds[i] for i in places],
-        options={"maxiter": 60},
+        options={"maxiter": 60, "ftol": 1e-6},
     )
     values[places] = found.x
     a_c, b_c, a_n, b_n, a_r, b_r = np.exp(values[:6]).tolist()

@@ -48,7 +48,7 @@ class Problem:
     def fitness(self, states: States) -> Array:
         """Return the power mean of the jobs' speedups, restarts counted, for (p, jobs, nodes) states."""
         nodes = np.count_nonzero(states, axis=2)
-        replicas = states.sum(axis=2)
+        replicas = states.sum(axis=2, dtype=np.int16)
         speedup = self.speedups[np.arange(states.shape[1]), nodes, replicas]
         moved = (states != self.base).any(axis=2)
         speedup = np.where(moved, speedup * self.keep, speedup) + FLOOR
@@ -67,7 +67,7 @@ class Effort:
 
     population: int = 100
     generations: int = 100
-    patience: int = 25
+    patience: int = 15
 
 
 def search(problem: Problem, first: States, effort: Effort, rng: np.random.Generator) -> tuple[States, Array]:
@@ -120,11 +120,12 @@ def _mutated(problem: Problem, states: States, rng: np.random.Generator) -> Stat
     states = np.where((rng.random((count, jobs)) < RESET)[:, :, None], problem.base, states)
     rows = np.nonzero(rng.random((count, jobs)) < SHRINK)
     states[rows] *= rng.random((len(rows[0]), nodes)) >= DROP
-    free = (problem.room - states.sum(axis=1)) > 0
+    free = (problem.room - states.sum(axis=1, dtype=np.int16)) > 0
     held = (states > 0) & free[:, None, :]
     chance = free / jobs
     other = free / np.maximum(held.sum(axis=1), 1)
-    likely = np.where(held, (chance + other - chance * other)[:, None, :], chance[:, None, :])
+    both = (chance + other - chance * other).astype(np.float32)
+    likely = np.where(held, both[:, None, :], chance[:, None, :].astype(np.float32))
     which = np.nonzero(rng.random(states.shape, dtype=np.float32) < likely)
     states[which] = rng.integers(states[which], problem.room[which[2]] + 1)
     return states
@@ -136,7 +137,7 @@ def repaired(problem: Problem, states: States, rng: np.random.Generator) -> Stat
     spans = np.count_nonzero(states, axis=2) > 1
     spanning = (states > 0) & spans[:, :, None]
     states = np.where(spanning & (np.cumsum(spanning, axis=1, dtype=np.int16) > 1), np.int16(0), states)
-    over = np.nonzero(states.sum(axis=2) > problem.most)
+    over = np.nonzero(states.sum(axis=2, dtype=np.int16) > problem.most)
     if len(over[0]):
         states[over] = _at_most(states[over], problem.most[over[1]], rng)
     return _differences(np.minimum(np.cumsum(states, axis=1, dtype=np.int16), problem.room), 1)

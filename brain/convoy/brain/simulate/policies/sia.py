@@ -98,12 +98,14 @@ class Sia:
         row = np.zeros(len(there))
         if not known:
             row[allowed & np.array([one.replicas == 1 for one in there])] = 1.0
-        for i in np.flatnonzero(allowed).tolist() if known else []:
-            kind = there[i].kind if there[i].kind in known else known[0]
-            fit = fits[kind]
-            assert fit is not None
-            best = fit.best(np.array([float(there[i].nodes)]), np.array([float(there[i].replicas)]))[0][0]
-            row[i] = best * self._ratio(job, there[i].kind, kind)
+        for kind in cluster.kinds if known else ():
+            places = np.flatnonzero(allowed & np.array([one.kind == kind for one in there]))
+            fit = fits.get(kind)
+            source, fit = (kind, fit) if fit is not None else (known[0], fits[known[0]])
+            if not len(places) or fit is None:
+                continue
+            nodes, replicas = np.array([(there[i].nodes, there[i].replicas) for i in places.tolist()], dtype=float).T
+            row[places] = fit.best(nodes, replicas)[0] * self._ratio(job, kind, source)
         row = _by_least(row, there)
         self._rows[job.job] = (key, row)
         return row.copy()
