@@ -1,5 +1,5 @@
 """What is learned from history: how fast a job would run at sizes that it hasn't seen, what it needs to begin with,
-how much a cluster will be asked for. Pure: no I/O, no clock.
+how much memory a container may ask for, how much a cluster will be asked for. Pure: no I/O, no clock.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from convoy.brain.models.throughput import ThroughputModel
 if TYPE_CHECKING:
     from convoy.brain.models.demand import DemandModel
     from convoy.brain.models.load import LoadModel
+    from convoy.brain.models.memory import MemoryModel
     from convoy.brain.models.startup import StartupModel
 
-__all__ = ["DemandModel", "LoadModel", "StartupModel", "ThroughputModel"]
+__all__ = ["DemandModel", "LoadModel", "MemoryModel", "StartupModel", "ThroughputModel"]
 
 _LATER = {
     "DemandModel": "convoy.brain.models.demand",
     "LoadModel": "convoy.brain.models.load",
+    "MemoryModel": "convoy.brain.models.memory",
     "StartupModel": "convoy.brain.models.startup",
 }
 """Imported once they are asked for: their libraries take a second, and a recommendation doesn't need them."""

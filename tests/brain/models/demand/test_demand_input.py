@@ -28,6 +28,7 @@ def hours(used, begin=BEGIN, **changes):
         (hours([1.0, 2.0], capacity=-1.0), ["capacity is -1.0"]),
         (hours([1.0, 2.0], time=["2026-03-02", "soon"]), ["time can't be read", "soon"]),
         (hours([1.0, 2.0], time=[BEGIN, pd.Timestamp("2026-03-02")]), ["time can't be read", "zone"]),
+        (hours([1.0, 2.0], time=[0, 3600]), ["time can't be read", "0 is a number"]),
         (hours([1.0, 2.0], time=[BEGIN, None]), ["time is missing in 1 rows"]),
         (hours([1.0, 2.0], resource=["cpu", None]), ["resource is missing in row 1"]),
     ],
@@ -39,7 +40,9 @@ def test_what_cannot_be_right_is_refused_by_name(model, series, words):
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize("horizon", ["", "soon", "-1d", "0h", "500d", 7, 7.5, None, object()])
+@pytest.mark.parametrize(
+    "horizon", ["", "soon", "-1d", "0h", "500d", 7, 7.5, np.int64(7), np.float32(7), None, object()]
+)
 def test_a_horizon_is_a_duration(horizon):
     with pytest.raises(InvalidInput, match="horizon is"):
         horizon_hours(horizon)
@@ -153,3 +156,17 @@ def test_of_a_long_history_the_latest_half_year_is_read():
     long = hours(np.concatenate([np.full(24 * 400, 5.0), demand(200)["used"]]))
     short = hours(demand(200)["used"].to_numpy()[-26 * 168 :], begin=BEGIN + pd.Timedelta(days=600 - 182))
     pd.testing.assert_frame_equal(DemandModel().fit(long).forecast("7d"), DemandModel().fit(short).forecast("7d"))
+
+
+def test_moments_are_read_however_precise():
+    written = hours([1.0, 2.0, 3.0], time=["2026-03-02", "2026-03-02T01:00:00.5", "2026-03-02 02:00"])
+    found = DemandModel().fit(written).forecast("1h")
+    assert found["time"].iloc[0] == pd.Timestamp("2026-03-02 03:00")
+
+
+@MODELS
+def test_one_hour_long_after_all_others_is_one_hour(model):
+    long_ago = hours([5.0] * 400, begin=BEGIN - pd.Timedelta(days=3000))
+    found = model().fit(pd.concat([long_ago, hours([5.0])])).forecast("1d")
+    assert set(found["reason"]) == {"ShortHistory"}  # nothing says that it never changes
+    assert (found["upper"] > found["mean"]).all()

@@ -141,3 +141,41 @@ def test_any_rows_have_a_finite_limit_or_nothing_known(
     assert (found["limit_bytes"][known] > 0).all()
     assert (found["limit_bytes"][known] <= 1e11).all()
     assert (found["reason"].str.startswith("NothingKnown") == ~known).all()
+
+
+def test_nothing_at_all_is_an_empty_history() -> None:
+    assert not len(MemoryModel().fit(pd.DataFrame()).recommend(pd.DataFrame()))
+
+
+@pytest.mark.parametrize("number", [np.int64(3600), np.float32(3600)])
+def test_numbers_of_numpy_are_seconds(number: Any) -> None:
+    usage = pd.DataFrame({"container": "a", "time": np.arange(200) * 60.0, "used_bytes": np.linspace(1e9, 2e9, 200)})
+    model = MemoryModel(("1h",)).fit(usage)
+    assert model.recommend(usage, horizon=number).equals(model.recommend(usage, horizon="1h"))
+
+
+@pytest.mark.parametrize("moments", [["1000-01-01", "9999-12-31"], ["2026-01-01", "2026-01-01T00:00:00.5Z"]])
+def test_moments_of_any_year_and_precision_are_read(moments: list[str]) -> None:
+    usage = pd.concat([one(time=moment) for moment in moments])
+    found = MemoryModel().recommend(usage)
+    assert found["limit_bytes"].iloc[0] > 1e9
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_history_that_used_nothing_in_between_has_limits() -> None:
+    # horizons shorter than the time between readings that tell anything
+    generator = np.random.default_rng(0)
+    usage = pd.concat(
+        pd.DataFrame(
+            {
+                "container": f"c{number}",
+                "time": np.arange(300) * 60.0,
+                "used_bytes": np.where(generator.random(300) < 0.6, 0.0, 1e9 * generator.lognormal(0.0, 0.3, 300)),
+            }
+        )
+        for number in range(12)
+    )
+    for horizon in ("1s", "10s", "2min"):
+        found = MemoryModel((horizon,)).fit(usage).recommend(usage, horizon=horizon)
+        assert np.isfinite(found["limit_bytes"]).all()
+        assert (found["limit_bytes"] > 0).all()

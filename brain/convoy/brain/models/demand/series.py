@@ -98,7 +98,7 @@ def horizon_hours(horizon: Any) -> int:
         duration = pd.Timedelta(days=float(days[1])) if days else pd.Timedelta(horizon)
     except (ValueError, TypeError) as error:
         raise _horizon_error(horizon) from error
-    if pd.isna(duration) or isinstance(horizon, (int, float)):
+    if pd.isna(duration) or isinstance(horizon, (int, float, np.number)):
         raise _horizon_error(horizon)
     hours = int(np.ceil(duration / HOUR))
     if not 1 <= hours <= MOST_HOURS:
@@ -115,20 +115,26 @@ def _horizon_error(horizon: Any) -> InvalidInput:
 
 def _hours(given: pd.Series[Any]) -> tuple[pd.Series[Any], bool]:
     """Return each row's hour in UTC, without a zone, and whether the times had one; those without are UTC."""
+    if pd.api.types.is_numeric_dtype(given) and given.notna().any():
+        raise _time_error(f"{given.dropna().iloc[0]} is a number")
     try:
-        times = pd.to_datetime(given)
+        times = pd.to_datetime(given, format="ISO8601")
         zoned = getattr(times.dtype, "tz", None) is not None
         plain = pd.to_datetime(times, utc=True).dt.tz_localize(None)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise InvalidInput(
-            f"time can't be read ({error}): expected moments, all with a time zone or all without (UTC)",
-            reason="InvalidTime",
-        ) from error
+        raise _time_error(str(error).partition(". You might")[0]) from error
     if plain.isna().any():
         raise InvalidInput(
             f"time is missing in {int(plain.isna().sum())} rows: drop them, or give their hours", reason="InvalidTime"
         )
     return plain.dt.floor("h"), zoned
+
+
+def _time_error(why: str) -> InvalidInput:
+    return InvalidInput(
+        f"time can't be read ({why}): expected moments, all with a time zone or all without (UTC)",
+        reason="InvalidTime",
+    )
 
 
 def _amounts(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
@@ -164,7 +170,8 @@ def _hourly(key: tuple[str, ...], rows: pd.DataFrame, latest: pd.Timestamp) -> H
     if not len(by_hour):
         return Hourly(key, np.empty(0), np.empty(0, dtype=bool))
     end = pd.Timestamp(by_hour.index[-1])
-    begin = max(pd.Timestamp(by_hour.index[0]), end - (KEPT_HOURS - 1) * HOUR)
+    by_hour = by_hour[by_hour.index > end - KEPT_HOURS * HOUR]
+    begin = pd.Timestamp(by_hour.index[0])
     hours = by_hour.reindex(pd.date_range(begin, end, freq="h"))
     values = hours.to_numpy(dtype=np.float64)
     capacities = rows.groupby("time")["capacity"].mean().dropna()

@@ -51,7 +51,8 @@ class Calibration:
 
     def score(self, rate: float) -> float:
         """Return the least score that is exceeded at ``rate`` (in (0, 1)) at most."""
-        lowest = min(float(self.scores.min(initial=0.0)), 0.0) - 50.0 * self.prior_scale
+        used = self.scores[np.isfinite(self.scores)]  # a window in which nothing was used exceeds no score
+        lowest = min(float(used.min(initial=0.0)), 0.0) - 50.0 * self.prior_scale
         if self.rate(lowest) <= rate:
             return lowest
         highest = max(float(self.scores.max(initial=0.0)), 1.0)

@@ -53,7 +53,7 @@ def containers_of(usage: pd.DataFrame) -> list[Container]:
         InvalidInput: a required column is missing, a row names no container, or a column isn't of its kind.
     """
     missing = [name for name in REQUIRED if name not in usage.columns]
-    if missing:
+    if missing and (len(usage) or len(usage.columns)):
         raise InvalidInput(
             f"usage: no column {', '.join(missing)}; expected one row a reading with {', '.join(REQUIRED)} and, "
             "where known, template, role, rank, limit_bytes and oom"
@@ -91,7 +91,8 @@ def seconds_of(horizon: object) -> float:
         InvalidInput: it isn't a span, or isn't longer than zero.
     """
     try:
-        if isinstance(horizon, int | float) and not isinstance(horizon, bool):
+        # numpy's numbers would be nanoseconds to pandas
+        if isinstance(horizon, int | float | np.integer | np.floating) and not isinstance(horizon, bool):
             seconds = float(horizon)
         else:
             # pandas is about to drop its small letter for days, which Kubernetes and Prometheus write
@@ -115,11 +116,13 @@ def _seconds(column: pd.Series[float]) -> Array:
     if pd.api.types.is_numeric_dtype(column):
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     try:
-        moments = pd.to_datetime(column, utc=True, errors="raise")
+        stamps = pd.to_datetime(column, utc=True, errors="raise", format="ISO8601")
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"usage: time can't be read: {error}; expected moments (UTC) or seconds") from error
-    since = (moments - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
-    return np.asarray(since.to_numpy(dtype=np.float64, na_value=np.nan))
+        why = str(error).partition(". You might")[0]
+        raise InvalidInput(f"usage: time can't be read: {why}; expected moments (UTC) or seconds") from error
+    # in microseconds no year that can be written is out of bounds
+    moments = stamps.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+    return np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / 1e6)
 
 
 def _numbers(usage: pd.DataFrame, name: str) -> Array:
