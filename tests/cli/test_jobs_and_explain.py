@@ -184,7 +184,7 @@ def test_explain_tells_what_the_brain_knows(tmp_path: Path) -> None:
     demo_run.write_run(tmp_path)
     shown = convoy("explain", "digits", "--state-dir", tmp_path / "state").out
     for words in (
-        "realized 8619",
+        "realized 8,619 samples/s, +1% against the predicted one (within 7,680 to 9,387)",
         "CHANGE [FasterAtLarger]",
         "2 workers are faster",
         "- the limit is computing, 80 % of a step",

@@ -73,6 +73,21 @@ def test_show_and_card_say_what_a_version_is(champion, home):
     assert (home / "card.md").read_text() == card.out
 
 
+def test_show_says_how_right_a_version_was_about_plans(registry, champion):
+    assert "in use" not in convoy("brain", "models", "show", "throughput").out
+    half = {"estimate": 0.5, "lower": 0.25, "upper": 0.75}
+    told = {"plans": 9, "jobs": 6, "taken_back": 1, "bias": half, "median_error": half, "coverage": half,
+            "load_below": half, "cost_error": None, "reason": ""}  # fmt: skip
+    registry.note_feedback(champion, told, NOW)
+    shown = " ".join(convoy("brain", "models", "show", "throughput").out.split())
+    assert "in use 9 plans of 6 jobs carried out, 1 taken back; log bias +0.500 (+0.250..+0.750)" in shown
+    assert "within 90 % 50% (25%..75%)" in shown
+    registry.note_feedback(champion, told | {"plans": 2, "jobs": 2, "bias": None, "reason": "TooFewJobs"}, NOW)
+    assert "too few to say how right it was [TooFewJobs]" in " ".join(
+        convoy("brain", "models", "show", "throughput").out.split()
+    )
+
+
 def test_promote_decides_by_back_test_and_rollback_takes_it_back(registry, candidate):
     promoted = convoy("brain", "models", "promote", "throughput")
     assert promoted.status == 0, promoted.err

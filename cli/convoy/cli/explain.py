@@ -76,7 +76,7 @@ def explanation(
     return Group(
         *_head(job, pods, now),
         *_section("Conditions", _conditions(job.status.conditions, now) if job.status.conditions else None),
-        *_section("Plans, first to last", _plans(plans, known.realized, now) if plans else None),
+        *_section("Plans, first to last", _plans(plans, known.outcomes, now) if plans else None),
         *_section("The Brain's last answer", _answer(known, now)),
         *_section("What happened last", _events(known, now) if known.events else None),
         *_section("Pods", _pods(pods) if pods else None),
@@ -130,7 +130,7 @@ def _conditions(conditions: list[Condition], now: datetime) -> Group:
     return Group(*lines)
 
 
-def _plans(plans: list[ScalePlan], realized: dict[str, float], now: datetime) -> Group:
+def _plans(plans: list[ScalePlan], outcomes: dict[str, str], now: datetime) -> Group:
     lines: list[RenderableType] = []
     for plan in sorted(plans, key=lambda one: one.metadata.creation_timestamp or now):
         since = age(plan.metadata.creation_timestamp, now)
@@ -143,22 +143,19 @@ def _plans(plans: list[ScalePlan], realized: dict[str, float], now: datetime) ->
                     Text(": ".join(part for part in (why.reason, why.message) if part)), (0, 0, 0, 4), expand=False
                 )
             )
-        numbers = _numbers(why, realized.get(plan.metadata.name))
-        if numbers:
-            lines.append(Padding(Text(numbers), (0, 0, 0, 4), expand=False))
+        for numbers in (_predicted(why), outcomes.get(plan.metadata.name)):
+            if numbers:
+                lines.append(Padding(Text(numbers), (0, 0, 0, 4), expand=False))
     return Group(*lines)
 
 
-def _numbers(why: Explanation | None, realized: float | None) -> str:
-    parts = []
-    if why is not None and why.predicted_samples_per_second is not None:
-        text = f"predicted {why.predicted_samples_per_second:.0f} samples/s"
-        if why.predicted_lower is not None and why.predicted_upper is not None:
-            text += f" (90 %: {why.predicted_lower:.0f} to {why.predicted_upper:.0f})"
-        parts.append(text if why.price_per_hour is None else f"{text}, {why.price_per_hour:.3f} an hour")
-    if realized:
-        parts.append(f"realized {realized:.0f}")
-    return "; ".join(parts)
+def _predicted(why: Explanation | None) -> str:
+    if why is None or why.predicted_samples_per_second is None:
+        return ""
+    text = f"predicted {why.predicted_samples_per_second:.0f} samples/s"
+    if why.predicted_lower is not None and why.predicted_upper is not None:
+        text += f" (90 %: {why.predicted_lower:.0f} to {why.predicted_upper:.0f})"
+    return text if why.price_per_hour is None else f"{text}, {why.price_per_hour:.3f} an hour"
 
 
 def _answer(known: told.Told, now: datetime) -> RenderableType | None:

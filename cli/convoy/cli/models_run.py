@@ -78,6 +78,8 @@ def shown(database_url: str | None, model: str, number: int | None, *, as_json: 
         "problem": problem or "none",
         "columns": f"schema {version.schema_hash[:12]}",
     }
+    if version.feedback:
+        lines["in use"] = _in_use(version.feedback)
     if version.decision:
         lines["decision"] = (
             f"{version.decision['verdict']} [{version.decision['reason']}]: {version.decision['message']}"
@@ -220,6 +222,23 @@ def _candidate(registry: Registry, model: str) -> Version:
         f"model {model!r}: there is no candidate; fit one with `convoy brain fit`, or name a version with --version",
         reason="NoCandidate",
     )
+
+
+def _in_use(told: dict[str, Any]) -> str:
+    """Return how right a version was about plans that were carried out, in words."""
+    counts = f"{counted(told['plans'], 'plan')} of {counted(told['jobs'], 'job')} carried out"
+    if told["taken_back"]:
+        counts += f", {told['taken_back']} taken back"
+    if told["bias"] is None:
+        return f"{counts}: too few to say how right it was [{told['reason']}]"
+    parts = {
+        "log bias": _interval(told["bias"], "+.3f"),
+        "median error": _interval(told["median_error"], ".1%"),
+        "within 90 %": _interval(told["coverage"], ".0%"),
+        "cores below what was predicted": _interval(told["load_below"], ".0%"),
+        "median error of cost": _interval(told["cost_error"], ".1%"),
+    }
+    return f"{counts}; " + ", ".join(f"{name} {text}" for name, text in parts.items())
 
 
 def _plain(version: Version) -> dict[str, Any]:

@@ -38,10 +38,10 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the store knows. ``realized``: samples/s by plan. ``problem``: why it couldn't be read, if so."""
+    """What the store knows. ``outcomes``: a sentence by plan. ``problem``: why it couldn't be read, if so."""
 
     answer: Answer | None = None
-    realized: dict[str, float] = field(default_factory=dict)
+    outcomes: dict[str, str] = field(default_factory=dict)
     events: tuple[Happened, ...] = ()
     problem: str = ""
 
@@ -54,19 +54,22 @@ def read(uid: str, database_url: str | None, *, events: int = 12) -> Told:
     ``database_url``: None: as the settings say.
     """
     try:
+        from convoy.brain.plan.feedback import in_words
+        from convoy.brain.report.outcomes import outcomes
         from convoy.brain.settings import BrainSettings
         from convoy.brain.store import queries
         from convoy.brain.store.engine import check, open_engine
     except ModuleNotFoundError as error:
         return Told(problem=f"{error.name} isn't installed; pip install 'convoy-train[brain]'")
     try:
-        url = BrainSettings.load(database_url=database_url).database()
+        settings = BrainSettings.load(database_url=database_url)
+        url = settings.database()
         check(url, must_exist=True)
         engine = open_engine(url, must_exist=True)
         try:
             job = queries.find_job(engine, uid)
             last = queries.recommendations(engine, job, limit=1)
-            plans = queries.plans(engine, job)
+            plans = in_words(outcomes(engine, settings, job.uid), settings.currency)
             noticed = {(one.reason, one.message): one for one in queries.events(engine, job, reasons=NOTICES)}
             happened = [*noticed.values(), *queries.events(engine, job, limit=events, without=NOTICES)]
         finally:
@@ -77,7 +80,7 @@ def read(uid: str, database_url: str | None, *, events: int = 12) -> Told:
         return Told(problem=str(error))
     return Told(
         answer=next((_answer(one) for one in last), None),
-        realized={plan.name: plan.realized for plan in plans if plan.realized},
+        outcomes={plan.plan: plan.sentence for plan in plans},
         events=tuple(
             Happened(_utc(one.happened_at), one.reason, one.message)
             for one in sorted(happened, key=lambda one: one.happened_at)

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from convoy.brain.features import frames
-from support.stored import Stored, at
+from support.stored import Stored, at, pod_load, speed
 
 
 @pytest.fixture
@@ -42,3 +42,54 @@ def test_of_one_job_or_of_a_span_of_time(engine, stored):
     assert frames.plan_outcomes(engine, since=at(1))["job"].tolist() == ["uid-2"]
     assert frames.plan_outcomes(engine, until=at(1))["job"].tolist() == ["uid-1"]
     assert frames.plan_outcomes(engine, "uid-1", since=at(1)).empty
+
+
+def test_what_predicted_a_plan_and_what_its_pods_used_stand_beside_it(engine, stored):
+    """Two pods from second 100 on, restarted at 200; one from second 300 on, by another plan."""
+    job = stored.job()
+    stored.recommendation(
+        job,
+        "r-1",
+        price_per_hour=0.25,
+        evidence={
+            "model": {"from": "champion", "version": 3, "digest": "abc"},
+            "roles": [{"role": "ps", "cpu_used": 9.0}, {"role": "worker", "cpu_used": 1.5, "memory_used": None}],
+        },
+    )
+    stored.recommendation(job, "r-2", evidence={"model": {"from": "store", "why": "NoChampion"}})
+    stored.plan(job, "up", recommendation_id="r-1", carried_out_at=at(100), workers_after=2)
+    stored.plan(
+        job,
+        "down",
+        recommendation_id="r-2",
+        created_at=at(290),
+        carried_out_at=at(300),
+        workers_after=1,
+        realized=9.0,
+    )
+    stored.plan(job, "never", created_at=at(400))
+    windows, loads = [], []
+    for number, (begin, nodes, cores) in enumerate([(0, 1, 0.5), (100, 2, 1.0), (200, 2, 1.4), (300, 1, 0.6)], 1):
+        changes = {"round": number, "workers": nodes, "nodes": nodes}
+        windows += [
+            speed(begin + 10, warming=True, **changes),
+            speed(begin + 20, **changes),
+            speed(begin + 50, **changes),
+        ]
+        loads += [
+            pod_load(begin + second, f"worker-{pod}", round=number, cpu_cores=cores, cpu_allotted=2.0,
+                     memory_bytes=2**30, memory_allotted=2**31)
+            for pod in range(nodes)
+            for second in (30, 40)
+        ]  # fmt: skip
+    stored.speed(job, windows)
+    stored.pod_load(job, loads)
+    frame = frames.plan_outcomes(engine).set_index("plan")
+    assert frame["model"].tolist() == ["abc", None, None]
+    assert frame.loc["up", ["price_per_hour", "worker_cpu_upper"]].tolist() == [0.25, 1.5]
+    assert frame["worker_memory_upper"].isna().all()
+    assert frame.loc["up", "worker_cpu_used"] == pytest.approx(1.2), "mean of its two rounds"
+    assert frame.loc["down", "worker_cpu_used"] == pytest.approx(0.6)
+    assert frame.loc["up", ["worker_cpu", "worker_memory", "worker_memory_used"]].tolist() == [2.0, 2**31, 2**30]
+    assert math.isnan(frame.loc["never", "worker_cpu_used"])
+    pd.testing.assert_frame_equal(frames.plan_outcomes(engine, "uid-1").set_index("plan"), frame)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from convoy.brain.features import plan_load
 from convoy.brain.features.columns import Column
 from convoy.brain.features.hours import Span
 from convoy.brain.features.jobs import require_job
-from convoy.brain.features.layout import Layout, read
-from convoy.brain.store.engine import reading
-from convoy.brain.store.tables import Job, ScalePlan
+from convoy.brain.features.layout import Layout, read_all
+from convoy.brain.store.engine import snapshot
+from convoy.brain.store.tables import Job, Recommendation, ScalePlan
 
 PLAN_OUTCOMES = Layout(
     "plan_outcomes",
@@ -39,6 +41,14 @@ PLAN_OUTCOMES = Layout(
         Column("within", "flag", "realized lies between predicted_lower and predicted_upper"),
         Column("restart_seconds", "number", "what it cost: last step before to first step after (s)"),
         Column("rolled_back", "flag", "it made things worse and was taken back"),
+        Column("model", "label", "SHA-256 of the file of the model that predicted; none: it was no registered one"),
+        Column("price_per_hour", "number", "that was predicted, in the Brain's currency"),
+        Column("worker_cpu_upper", "number", "use of a worker's pod that was predicted, 95 % quantile (cores)"),
+        Column("worker_memory_upper", "number", "use of a worker's pod that was predicted, 95 % quantile (bytes)"),
+        Column("worker_cpu", "number", "allotted to a worker's pod (cores)"),
+        Column("worker_memory", "number", "allotted to a worker's pod (bytes)"),
+        Column("worker_cpu_used", "number", "used by a worker's pod at the new size, mean past warm-up (cores)"),
+        Column("worker_memory_used", "number", "used by a worker's pod at the new size, mean past warm-up (bytes)"),
     ),
 )
 
@@ -58,7 +68,7 @@ def plan_outcomes(
         NotFound: no job of that uid is known.
         Unavailable: the database can't be reached now.
     """
-    plan = ScalePlan
+    plan, said = ScalePlan, Recommendation
     names = [
         *("reason", "created_at", "carried_out_at", "workers_before", "workers_after", "restart_seconds"),
         *("predicted", "predicted_lower", "predicted_upper", "realized", "realized_seconds", "rolled_back"),
@@ -70,20 +80,39 @@ def plan_outcomes(
             *(Job.template, Job.user, Job.cluster),
             plan.recommendation_id.label("recommendation"),
             *(getattr(plan, name) for name in names),
+            *(plan.job_id, said.price_per_hour),
+            said.evidence[("model", "digest")].label("model"),
+            said.evidence["roles"].label("roles"),
         )
         .join(Job, Job.id == plan.job_id)
+        .outerjoin(said, said.id == plan.recommendation_id)
         .where(*Span(since, until).holds(plan.created_at))
         .order_by(plan.created_at, plan.id)
     )
     if job_uid is not None:
         require_job(engine, job_uid)
         query = query.where(Job.uid == job_uid)
-    with reading(engine) as connection:
-        parts = [PLAN_OUTCOMES.typed(part) for part in read(connection, query)]
-    frame = PLAN_OUTCOMES.joined(parts)
+    jobs = sa.select(plan.job_id).where(plan.carried_out_at.is_not(None))
+    if job_uid is not None:
+        jobs = jobs.where(plan.job_id.in_(sa.select(Job.id).where(Job.uid == job_uid)))
+    with snapshot(engine, *plan_load.TABLES) as connection:
+        found = read_all(connection, query)
+        loads = plan_load.by_plan(connection, jobs, found)
+    frame = PLAN_OUTCOMES.typed(found.assign(**_predicted_use(found["roles"]), **loads))
     realized, lower, upper = frame["realized"], frame["predicted_lower"], frame["predicted_upper"]
     within = ((realized >= lower) & (realized <= upper)).astype("boolean")
     return frame.assign(
         error=realized / frame["predicted"] - 1.0,
         within=within.mask(realized.isna() | lower.isna() | upper.isna()),
     )
+
+
+def _predicted_use(roles: pd.Series[Any]) -> dict[str, list[float]]:
+    """Return the use of a worker's pod that recommendations predicted; NaN where they didn't."""
+    workers: list[dict[str, Any]] = [
+        next((one for one in given or () if one.get("role") == "worker"), {}) for given in roles
+    ]
+    return {
+        f"worker_{name}_upper": [one.get(f"{name}_used") or float("nan") for one in workers]
+        for name in ("cpu", "memory")
+    }

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy.engine import Connection, Engine
 
@@ -199,6 +199,15 @@ class Registry:
         crash_point("models.after-commit")
         _told(current, decision)
         return decision
+
+    def note_feedback(self, version: Version, document: dict[str, Any], now: datetime) -> None:
+        """Write down how right a version was about plans that were carried out, in place of what was known of that.
+
+        Raises:
+            Unavailable: the database can't be reached, or somebody held the lock all the time.
+        """
+        with self._changing() as connection:
+            versions.note_feedback(connection, version, document, now)
 
     def refuse(self, version: Version, why: str, now: datetime) -> None:
         """Write down that somebody decided against a candidate.

@@ -42,6 +42,8 @@ class Version:
         promoted_at: when it became the champion last; None: never.
         decision: the last one about it, as ``Promotion.document``; empty: there was none.
         score: of its back-test: ``error``, ``coverage``, ``jobs``, ``rows``; empty: there was none.
+        feedback: errors of what it predicted of plans that were carried out, as ``ModelError.document`` and when
+            they were looked at (``at``); empty: they weren't.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Version:
     promoted_at: datetime | None
     decision: dict[str, Any]
     score: dict[str, Any]
+    feedback: dict[str, Any]
 
     @property
     def shown(self) -> str:
@@ -137,6 +140,11 @@ def take_back(connection: Connection, version: Version, decision: Promotion, now
     _update(connection, version, told, stage=Stage.REFUSED.value)
 
 
+def note_feedback(connection: Connection, version: Version, document: dict[str, Any], now: datetime) -> None:
+    """Write down how right a version was about plans that were carried out."""
+    _update(connection, version, {"feedback": {**document, "at": now.isoformat()}})
+
+
 def forget_file(connection: Connection, version: Version) -> None:
     """Write down that a version's file is gone, or is going to be."""
     _update(connection, version, {}, file="")
@@ -185,4 +193,5 @@ def _version(row: Any) -> Version:
         promoted_at=None if promoted is None else datetime.fromisoformat(promoted),
         decision=told.get("decision", {}),
         score=told.get("score", {}),
+        feedback=told.get("feedback", {}),
     )

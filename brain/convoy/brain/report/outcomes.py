@@ -1,0 +1,24 @@
+"""Plans with what came of them and what they cost, for people and for the models' figures."""
+
+from __future__ import annotations
+
+import pandas as pd
+from sqlalchemy.engine import Engine
+
+from convoy.brain.features.outcomes import plan_outcomes
+from convoy.brain.plan.feedback import priced
+from convoy.brain.plan.prices import Prices
+from convoy.brain.settings import BrainSettings
+
+
+def outcomes(engine: Engine, settings: BrainSettings, job_uid: str | None = None) -> pd.DataFrame:
+    """Return plans with their outcomes (``plan_outcomes``) and costs (``priced``, at the settings' prices).
+
+    Raises:
+        NotFound: no job of that uid is known.
+        Unavailable: the database can't be reached now.
+    """
+    prices = Prices(
+        settings.price_cpu_hour, settings.price_gib_hour, settings.price_accelerator_hour, settings.currency
+    )
+    return priced(plan_outcomes(engine, job_uid), prices)
