@@ -149,6 +149,7 @@ def fit_all(database_url: str | None, models: list[str], *, promote: bool) -> No
         NotFound: there was nothing to fit any of them to.
     """
     with _registry(database_url) as (registry, settings, engine):
+        from convoy.brain.batch import feedback
         from convoy.brain.batch.fit import fit
         from convoy.brain.batch.recipes import RECIPES, recipe_of
         from convoy.core.process.clock import SystemClock
@@ -174,6 +175,7 @@ def fit_all(database_url: str | None, models: list[str], *, promote: bool) -> No
             told = f"{version.shown}: {version.stage.value}, fitted to {version.rows:,} rows"
             why = "" if decision is None else f"; {decision.verdict.value} [{decision.reason}]: {decision.message}"
             screen().print(f"{told}{why}")
+        feedback.refresh(engine, registry, settings, datetime.now(UTC))
     if missing == len(wanted):
         raise NotFound("nothing was fitted", reason="NothingToFit")
 
