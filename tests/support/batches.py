@@ -26,7 +26,7 @@ from convoy.brain.models.registry.kinds import KINDS
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store.engine import open_engine, reading
 from convoy.brain.store.model_files import Registry
-from convoy.brain.store.tables import ModelVersion, OptimizationRun, Recommendation, RollupDue
+from convoy.brain.store.tables import Job, ModelVersion, OptimizationRun, Recommendation, RollupDue
 from convoy.core.api import names
 from convoy.core.cluster.local import LocalCluster, open_cluster
 from convoy.core.process import logs
@@ -116,7 +116,7 @@ def surroundings(
     **changes: Any,
 ) -> Surroundings:
     """Return what a batch in this process works with; ``told`` of its progress are (stage, what) in ``progress``."""
-    settings = BrainSettings.load(reports_dir=home / "reports", models_dir=home / "models", **changes)
+    settings = BrainSettings.load(**{"reports_dir": home / "reports", "models_dir": home / "models", **changes})
     return Surroundings(
         engine=engine,
         registry=Registry(engine, settings.models_folder()),
@@ -158,22 +158,31 @@ def main(url: str, home: Path, mode: str, seconds: float) -> None:
 
 
 _VARY = {
-    Recommendation: ("seconds", "made_at", "decided_at", "evidence"),
+    Recommendation: ("seconds", "made_at", "decided_at", "evidence", "run_id"),
     ModelVersion: ("digest", "file", "created_at", "seconds", "metrics", "id"),
-    OptimizationRun: ("began_at", "ended_at", "deadline_at", "owner", "starts", "engine"),
+    OptimizationRun: ("began_at", "ended_at", "deadline_at", "owner", "starts", "engine", "id"),
     RollupDue: (),
 }
 
 
 def written(engine: Engine) -> dict[str, list[dict[str, Any]]]:
-    """Return what runs wrote, without what differs between two of the same: times, and what follows from them."""
+    """Return what runs wrote, without what differs between two of the same: times, and what a database numbers."""
     found: dict[str, list[dict[str, Any]]] = {}
     with reading(engine) as connection:
+        names_of = {row.id: row for row in connection.execute(sa.select(Job.id, Job.name, Job.uid))}
         for table, vary in _VARY.items():
             rows = connection.execute(sa.select(table.__table__)).mappings().all()
-            kept = [{name: value for name, value in row.items() if name not in vary} for row in rows]
-            found[table.__tablename__] = sorted((_timeless(row) for row in kept), key=lambda row: repr(row))
-    return found
+            found[table.__tablename__] = [
+                {name: value for name, value in row.items() if name not in vary} for row in rows
+            ]
+    advised = {row["id"]: row["job_id"] for row in found["recommendation"] if not row["id"].startswith("asked-")}
+    text = json.dumps(_timeless(found), default=str)
+    for identifier, job in advised.items():
+        text = text.replace(identifier, f"advice-{names_of[job].name}").replace(identifier[:8], names_of[job].name)
+    for job in names_of.values():
+        text = text.replace(job.uid, f"uid-of-{job.name}").replace(f'"job_id": {job.id},', f'"job_id": "{job.name}",')
+    normal: dict[str, list[dict[str, Any]]] = json.loads(text)
+    return {table: sorted(rows, key=json.dumps) for table, rows in normal.items()}
 
 
 def _timeless(value: Any) -> Any:
