@@ -113,9 +113,7 @@ class EfficiencyModel:
                 deviations = generator.standard_normal((draws, len(asked.defined)))
                 # one stretch a draw: where a job strays further than others do, it does so at all of its batches
                 deviations /= np.sqrt(generator.chisquare(FREEDOM, (draws, 1)) / FREEDOM)
-                values, vectors = np.linalg.eigh(asked.belief.covariance)
-                root = vectors * np.sqrt(np.maximum(values, 0.0))
-                noise = asked.belief.mean + deviations @ root.T
+                noise = asked.belief.mean + deviations @ _root(asked.belief.covariance).T
                 result[:, asked.defined] = np.exp(log_efficiency(asked.log_scale, _cut(noise)))
         return result
 
@@ -160,6 +158,12 @@ def _by_job(frame: pd.DataFrame, default: str = "") -> Iterator[tuple[str, pd.Da
     names = frame["job"].astype(object).where(frame["job"].notna(), default).astype(str)
     for name, rows in frame.groupby(names.to_numpy(dtype=object), sort=False):
         yield str(name), rows
+
+
+def _root(covariance: Array) -> Array:
+    """Return a triangle whose product with its transpose is the covariance, to a billionth of its largest entry."""
+    jitter = 1e-9 * float(np.max(np.diag(covariance), initial=0.0)) + 1e-12
+    return np.asarray(np.linalg.cholesky(covariance + jitter * np.eye(len(covariance))))
 
 
 def _cut(noise: Array) -> Array:
