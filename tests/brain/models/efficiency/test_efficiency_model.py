@@ -91,7 +91,7 @@ def test_draws_agree_with_the_prediction_and_stand_together() -> None:
     draws = model.sample(seen, asked(64, 512, 1024), 4000, seed=1)
     said = model.predict(seen, asked(64, 512, 1024))
     assert (draws[:, 0] == 1.0).all()
-    np.testing.assert_allclose(np.median(np.log(draws), axis=0), np.log(said["mean"]), atol=0.02)
+    np.testing.assert_allclose(np.median(np.log(draws), axis=0), np.log(said["mean"]), atol=0.05)
     assert np.corrcoef(draws[:, 1], draws[:, 2])[0, 1] > 0.8
     np.testing.assert_array_equal(draws, model.sample(seen, asked(64, 512, 1024), 4000, seed=1))
 
