@@ -8,7 +8,7 @@ from convoy.core.api.template import template_key
 from convoy.master import adviser, describe
 from convoy.master.capacity import Left, measure
 from convoy.master.decide.actions import AskBrain
-from convoy.master.decide.state import State
+from convoy.master.decide.state import Live, State
 from support.manifests import job
 
 
@@ -53,8 +53,30 @@ def test_the_jobs_own_limits_bound_what_is_asked_of_the_brain():
     )
     state = State(describe.facts(made, brain=True))
     assert state.range() == (1, 2)
-    question = adviser.question(made, state, AskBrain("RUNNING", 1, 0.0, 0), Left(), 0.0)
+    question = adviser.question(made, state, AskBrain("RUNNING", 1, 0.0, 0), Left(), 0.0, 0.0)
     assert (question.limits.min_workers, question.limits.max_workers) == (1, 2)
+    assert (question.limits.quota_cpu, question.limits.quota_memory) == (4.0, 0)
+    assert (question.objective, question.pinned, question.frozen_until) == ("", False, 0.0)
+
+
+def test_what_the_jobs_annotations_ask_is_passed_on_and_what_cant_be_read_left_out():
+    asked = {
+        "convoy/objective": "deadline",
+        "convoy/deadline": "2026-12-24T18:00:00Z",
+        "convoy/total-samples": "1e6",
+        "convoy/allowed-workers": "1,2,8",
+        "convoy/freeze": "1970-01-01/1970-01-02",
+        "convoy/pin": "true",
+        "convoy/max-batch": "many",
+    }
+    made = ElasticJob.from_manifest(job(metadata__annotations=asked))
+    state = State(describe.facts(made, brain=True), live=Live(step=99))
+    question = adviser.question(made, state, AskBrain("RUNNING", 1, 0.0, 256), Left(), 0.0, 60.0)
+    assert (question.objective, question.deadline) == ("deadline", 1798135200.0)
+    assert question.remaining_samples == 1e6 - 100 * 256
+    assert list(question.limits.allowed_workers) == [1, 2, 8]
+    assert (question.pinned, question.frozen_until, question.limits.max_batch) == (True, 86400.0, 0)
+    assert list(question.adjustable) == ["workers"]
 
 
 def test_a_job_that_isnt_run_says_which_field_is_why():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
@@ -56,7 +56,21 @@ class BrainSettings(Settings):
     price_gib_hour: float = Field(
         default=0.005, ge=0.0, allow_inf_nan=False, description="Price of a GiB of memory for an hour."
     )
+    price_accelerator_hour: float = Field(
+        default=2.5, ge=0.0, allow_inf_nan=False, description="Price of an accelerator for an hour."
+    )
     currency: str = Field(default="USD", min_length=1, max_length=8, description="Currency of the prices.")
+    objective: Literal["throughput", "cost", "deadline"] = Field(
+        default="throughput",
+        description="What jobs that say nothing (annotation `convoy/objective`) are planned for: the most samples a "
+        "second, the most samples for the money, or the cheapest size that meets the job's deadline.",
+    )
+    oom_rate: float = Field(
+        default=0.01,
+        gt=0.0,
+        lt=1.0,
+        description="Share of pods that may be killed for their memory within a day, by which memory is recommended.",
+    )
     horizon_seconds: float = Field(
         default=3600.0,
         gt=0.0,

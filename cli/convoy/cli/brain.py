@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -62,17 +63,33 @@ def recommend(
     horizon_seconds: Annotated[
         float | None, typer.Option(min=1.0, help="A change must be paid back within it.", show_default=False)
     ] = None,
+    max_ps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most parameter servers, instead of the job's limit.", show_default=False),
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option(help="throughput, cost or deadline, instead of the job's.", show_default=False)
+    ] = None,
+    deadline: Annotated[
+        datetime | None, typer.Option(help="When the job is to be finished (UTC).", show_default=False)
+    ] = None,
+    remaining_samples: Annotated[
+        float | None, typer.Option(min=1.0, help="Samples that are left to train.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with all sizes that were weighed.")] = False,
     database_url: DatabaseUrl = None,
     state_dir: StateDir = None,
 ) -> None:
     """Say what JOB should become, from the store alone. Nothing is changed, and no Brain needs to run.
 
-    Shows the decision with its reason, and every size that was weighed: predicted speed with its intervals, price.
+    Shows the decision with its reason, the sizes that were weighed, with predicted speed and price and why each was
+    rejected, and for each role the cores and memory that it needs.
 
     \b
     Examples:
       convoy brain recommend digits-allreduce
       convoy brain recommend digits-allreduce --max-workers 8
+      convoy brain recommend ranking --objective deadline --deadline 2026-12-24T18:00:00 --remaining-samples 2e9
 
     Exit status: 0 answered ("undefined" is an answer), 1 there is no such job, 2 the database can't be used.
     """
@@ -84,7 +101,12 @@ def recommend(
         database_url=database_url,
         namespace=namespace,
         max_workers=max_workers,
+        as_json=as_json,
         horizon_seconds=horizon_seconds,
+        max_ps=max_ps,
+        objective=objective,
+        deadline=None if deadline is None else deadline.replace(tzinfo=UTC).timestamp(),
+        remaining_samples=remaining_samples,
     )
 
 

@@ -1,12 +1,14 @@
-"""Puts a question to the Brain: what the job has, what it may have, what the cluster has left."""
+"""Puts a question to the Brain: what the job has, what it may have, what it is for, what the cluster has left."""
 
 from __future__ import annotations
 
 import asyncio
 
+from convoy.core.api.admission import quota
 from convoy.core.api.errors import ConvoyError
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.v1 import brain_pb2
+from convoy.core.api.wishes import readable
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.master import convert, describe, status
 from convoy.master.brain import BrainClient
@@ -15,26 +17,31 @@ from convoy.master.decide.actions import AskBrain
 from convoy.master.decide.events import BrainAnswered, BrainSilent
 from convoy.master.decide.state import State
 
+ADJUSTABLE = ("workers",)
+"""What a master can change: the rest of an answer is advice."""
+
 
 async def ask(
-    brain: BrainClient, cluster: Cluster, job: ElasticJob, state: State, action: AskBrain, horizon: float
+    brain: BrainClient, cluster: Cluster, job: ElasticJob, state: State, action: AskBrain, horizon: float, now: float
 ) -> BrainAnswered | BrainSilent:
     """Ask, and return the answer as an event; ``horizon`` is seconds, 0 for the Brain's own."""
     worker, _ = describe.worker(job)
     try:
         left = await asyncio.to_thread(_measure, cluster, job)
-        answer = await brain.ask(question(job, state, action, left, horizon))
+        answer = await brain.ask(question(job, state, action, left, horizon, now))
     except ConvoyError as error:
         return BrainSilent(action.stage, str(error))
     return BrainAnswered(convert.to_advice(answer), left.fits(worker))
 
 
 def question(
-    job: ElasticJob, state: State, action: AskBrain, left: Left, horizon: float
+    job: ElasticJob, state: State, action: AskBrain, left: Left, horizon: float, now: float
 ) -> brain_pb2.OptimizeRequest:
     """Return the question. Workers are nodes; the most is capped by what fits, never below what the job has."""
     fewest, most = state.range()
     worker, _ = describe.worker(job)
+    wish, most_of_all = readable(job.metadata.annotations), quota(job)
+    done = (state.live.step + 1) * action.global_batch
     if left.nodes:
         most = max(min(most, left.fits(worker)), action.workers, fewest)
     start = action.stage == "START"
@@ -51,9 +58,19 @@ def question(
             largest_node_cpu=left.largest.cores,
             largest_node_memory=left.largest.memory,
             global_batch=action.global_batch,
+            allowed_workers=wish.allowed_workers,
+            quota_cpu=most_of_all.cores,
+            quota_memory=most_of_all.memory,
+            max_batch=wish.max_batch,
         ),
         horizon_seconds=horizon,
         restart_seconds=action.restart_seconds,
+        objective=wish.objective,
+        deadline=wish.deadline,
+        remaining_samples=max(wish.total_samples - done, 1.0) if wish.total_samples else 0.0,
+        pinned=wish.pinned,
+        frozen_until=wish.frozen_until(now),
+        adjustable=ADJUSTABLE,
     )
 
 

@@ -295,9 +295,9 @@ class JobMaster:
 
     async def _ask(self, action: AskBrain) -> None:
         assert self._brain is not None, "only asked where there is one"
-        horizon = self._settings.horizon_seconds
-        state = self._conductor.state
-        await self._conductor.post(await adviser.ask(self._brain, self._cluster, self._job, state, action, horizon))
+        horizon, state, now = self._settings.horizon_seconds, self._conductor.state, self._clock.now()
+        asked = adviser.ask(self._brain, self._cluster, self._job, state, action, horizon, now)
+        await self._conductor.post(await asked)
 
     async def _answer(self, action: AnswerManualPlan) -> None:
         if await self._scribe.answer(action):

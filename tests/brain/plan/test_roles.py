@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from convoy.brain.models import LoadModel
 from convoy.brain.models.memory import MemoryModel
 from convoy.brain.plan import (
+    ADJUSTABLE,
     Decision,
     JobRecommendation,
     JobRequest,
@@ -55,7 +56,7 @@ def usage(used: Sequence[float], limit: float, *, killed: bool = False, role: st
 def plan(
     needs: Needs, limits: Limits = LIMITS, own: pd.DataFrame | None = None, **changes: object
 ) -> JobRecommendation:
-    request = JobRequest("mine", 4, limits, restart_seconds=20.0)
+    request = JobRequest("mine", 4, limits, restart_seconds=20.0, adjustable=ADJUSTABLE)
     rows = seen() if own is None else own
     return plan_job(MODEL, rows, replace(request, **changes), PRICES, needs)  # type: ignore[arg-type]
 
@@ -145,7 +146,7 @@ def test_what_is_idle_goes_with_a_change_of_size() -> None:
 
 def test_cores_that_speed_needs_arent_taken_though_they_are_idle_in_the_mean() -> None:
     burst = KnownSpeeds(lambda row: reduced(row) * min(row["worker_cpu"] / 8.0, 1.0))
-    request = JobRequest("mine", 4, LIMITS, restart_seconds=20.0)
+    request = JobRequest("mine", 4, LIMITS, restart_seconds=20.0, adjustable=ADJUSTABLE)
     answer = plan_job(burst, seen(used=1.0), request, PRICES, Needs(load=LOAD))
     assert worker(answer).cpu == 8.0
 
@@ -176,7 +177,7 @@ NO_SPEED = KnownSpeeds(lambda row: math.nan, history_jobs=0)
 
 
 def starting(model: KnownSpeeds, startup: Begins, limits: Limits = UNWRITTEN, workers: int = 0) -> JobRecommendation:
-    request = JobRequest("mine", workers, limits, Stage.START)
+    request = JobRequest("mine", workers, limits, Stage.START, adjustable=ADJUSTABLE)
     return plan_job(model, pd.DataFrame(), request, PRICES, Needs(startup=startup, described=DESCRIBED))
 
 

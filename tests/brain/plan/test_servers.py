@@ -11,7 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convoy.brain.models import ThroughputModel
-from convoy.brain.plan import Decision, JobRecommendation, JobRequest, Limits, Prices, Size, Stage, plan_job
+from convoy.brain.plan import (
+    ADJUSTABLE,
+    Decision,
+    JobRecommendation,
+    JobRequest,
+    Limits,
+    Prices,
+    Size,
+    Stage,
+    plan_job,
+)
 from convoy.brain.plan.sizes import MOST_SIZES, fits, sizes_within
 from support.known_speeds import KnownSpeeds, served
 
@@ -26,7 +36,9 @@ def seen(workers: int = 2, ps: int = 1, **columns: float) -> pd.DataFrame:
 
 
 def asking(workers: int = 2, ps: int = 1, limits: Limits = LIMITS, **changes: object) -> JobRequest:
-    request = JobRequest("mine", workers, limits, strategy="ps", current_ps=ps, restart_seconds=20.0)
+    request = JobRequest(
+        "mine", workers, limits, strategy="ps", current_ps=ps, restart_seconds=20.0, adjustable=ADJUSTABLE
+    )
     return replace(request, **changes)  # type: ignore[arg-type]
 
 

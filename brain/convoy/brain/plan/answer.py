@@ -73,7 +73,7 @@ class JobRequest:
     """A person wants the job left as it is."""
     frozen_seconds: float = 0.0
     """What is left of a time in which nothing may be changed; 0: none now."""
-    adjustable: tuple[str, ...] = ADJUSTABLE
+    adjustable: tuple[str, ...] = ("workers", "ps")
     """What of ``ADJUSTABLE`` can be carried out; the rest is advice."""
 
     @property

@@ -70,7 +70,8 @@ def _allotted(request: JobRequest, role: str) -> tuple[float, int]:
 
 def _load(at: Situation) -> pd.DataFrame | None:
     """Return what is used now and at the target, two rows; None where no model tells."""
-    if at.needs.load is None or not len(at.own):
+    read = [name for name in at.own.columns if name.endswith("_used")]
+    if at.needs.load is None or not at.own[read].notna().to_numpy().any():
         return None
     sizes = [at.request.current, replace(at.target, worker_cpu=0.0, ps_cpu=0.0)]
     asked = query(at.own, at.request, sizes)

@@ -4,7 +4,9 @@ the Brain's, but a reason.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,15 +14,17 @@ import pandas as pd
 from sqlalchemy.engine import Engine
 
 from convoy.brain.features import frames
-from convoy.brain.plan import Decision, JobRecommendation, Prices, plan_job
+from convoy.brain.models.registry.facts import frame_digest
+from convoy.brain.plan import Decision, JobRecommendation, JobRequest, Prices, plan_job
 from convoy.brain.serve import translate
 from convoy.brain.serve.champions import Champions
+from convoy.brain.serve.companions import Companions
 from convoy.brain.serve.explained import explained
-from convoy.brain.serve.knowledge import Knowledge
+from convoy.brain.serve.knowledge import Knowledge, Learned
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store import queries
 from convoy.brain.store.model_files import Registry
-from convoy.core.api.errors import ConvoyError, InvalidInput
+from convoy.core.api.errors import ConvoyError, InvalidInput, Unavailable
 from convoy.core.api.v1 import brain_pb2
 from convoy.core.process import logs
 from convoy.core.process.clock import Clock
@@ -44,6 +48,28 @@ class Advice:
     """``throughput.Explanation`` of the size that the answer names, as JSON."""
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, and what its answer rests on."""
+
+    asked: brain_pb2.OptimizeRequest
+    request: JobRequest
+    observed: pd.DataFrame
+    learned: Learned | None
+    """None: learning failed, ``problem`` says how."""
+    problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return what is the same of questions with one answer: their content, the observations, the model."""
+        held = self.request.changes_last_hour, self.request.frozen_seconds > 0, self.request.restart_seconds
+        origin = {} if self.learned is None else self.learned.origin
+        measured = self.observed.drop(columns="cluster_cpu")  # that follows from the questions before
+        said = json.dumps([frame_digest(measured), held, origin], sort_keys=True)
+        content = self.asked.SerializeToString(deterministic=True)
+        return hashlib.sha256(content + b"\0" + said.encode()).hexdigest()
+
+
 class Adviser:
     """Answers questions from one store; ``exclude_job`` is the uid of a job whose own past isn't to be its prior."""
 
@@ -54,11 +80,20 @@ class Adviser:
         self._clock = clock
         self._settings = settings
         self._prices = Prices(
-            per_core=settings.price_cpu_hour, per_gib=settings.price_gib_hour, currency=settings.currency
+            per_core=settings.price_cpu_hour,
+            per_gib=settings.price_gib_hour,
+            per_accelerator=settings.price_accelerator_hour,
+            currency=settings.currency,
         )
         registry = Registry(engine, settings.models_folder(), keep=settings.models_keep)
         champions = Champions(registry, timedelta(days=settings.models_fresh_days))
+        self._companions = Companions(engine, clock, settings, registry)
         self.knowledge = Knowledge(engine, clock, exclude_job=exclude_job, champions=champions)
+
+    def warm_up(self) -> None:
+        """Learn from history in the background."""
+        self.knowledge.learn_in_background()
+        self._companions.warm_up()
 
     def advise(self, asked: brain_pb2.OptimizeRequest) -> Advice:
         """Answer a question about one job; nothing is stored.
@@ -67,31 +102,80 @@ class Adviser:
             InvalidInput: the question makes no sense.
             Unavailable: the database can't be reached now.
         """
+        return self.answer(self.understood(asked))
+
+    def understood(self, asked: brain_pb2.OptimizeRequest) -> Question:
+        """Return a question with all that its answer rests on.
+
+        Raises:
+            InvalidInput: the question makes no sense.
+            Unavailable: the database can't be reached now.
+        """
         _refuse_nonsense(asked)
         uid = asked.job.uid
         observed = frames.observed(self._engine, uid)
-        hour_ago = datetime.fromtimestamp(self._clock.now(), UTC) - timedelta(hours=1)
+        now = self._clock.now()
         request = translate.to_request(
             asked,
             observed,
             horizon_seconds=self._settings.horizon_seconds,
             trial_seconds=self._settings.trial_seconds,
-            changes_last_hour=queries.changes_since(self._engine, uid, hour_ago),
+            changes_last_hour=queries.changes_since(
+                self._engine, uid, datetime.fromtimestamp(now, UTC) - timedelta(hours=1)
+            ),
             changes_per_hour=self._settings.changes_per_hour,
+            restart_seconds=queries.restart_seconds(self._engine, uid),
+            objective=self._settings.objective,
+            now=now,
         )
         try:
-            learned = self.knowledge.learned()
-            with learned.lock:
-                answer = plan_job(learned.model, observed, request, self._prices)
-                explanation = explained(learned.model, observed, request, answer)
+            return Question(asked, request, observed, self.knowledge.learned())
         except ConvoyError:
             raise
         except Exception as error:
-            log.error("a model failed", job=uid, exc_info=error)
-            message = f"the model failed ({type(error).__name__}: {error}); the job keeps its size"
-            failed = JobRecommendation(Decision.UNDEFINED, FAILED, message, asked.current.workers)
-            return Advice(failed, observed, 0, {}, {})
-        return Advice(answer, observed, learned.rows, learned.origin, explanation)
+            log.error("learning failed", job=uid, exc_info=error)
+            return Question(asked, request, observed, None, f"{type(error).__name__}: {error}")
+
+    def answer(self, question: Question) -> Advice:
+        """Return the answer; that a model failed is one.
+
+        Raises:
+            Unavailable: the database can't be reached now.
+        """
+        learned = question.learned
+        if learned is None:
+            return _failed(question, question.problem)
+        try:
+            with learned.lock:
+                answer = self._planned(learned, question)
+                explanation = explained(learned.model, question.observed, question.request, answer)
+        except ConvoyError:
+            raise
+        except Exception as error:
+            log.error("a model failed", job=question.asked.job.uid, exc_info=error)
+            return _failed(question, f"{type(error).__name__}: {error}")
+        return Advice(answer, question.observed, learned.rows, learned.origin, explanation)
+
+    def _planned(self, learned: Learned, question: Question) -> JobRecommendation:
+        """Return the plan; without what pods need where a model of that fails."""
+        observed, request = question.observed, question.request
+        try:
+            needs = self._companions.needs(question.asked, learned.load)
+            return plan_job(learned.model, observed, request, self._prices, needs)
+        except Unavailable:
+            raise
+        except Exception as error:
+            log.error("a model of what pods need failed", job=request.job, exc_info=error)
+            answer = plan_job(learned.model, observed, request, self._prices)
+            note = f"cores and memory weren't looked at: a model failed ({type(error).__name__}: {error})"
+            return replace(answer, notes=(*answer.notes, note))
+
+
+def _failed(question: Question, problem: str) -> Advice:
+    current = question.asked.current
+    message = f"the model failed ({problem}); the job keeps its size"
+    failed = JobRecommendation(Decision.UNDEFINED, FAILED, message, current.workers, target_ps=current.ps)
+    return Advice(failed, question.observed, 0, {}, {})
 
 
 def _refuse_nonsense(asked: brain_pb2.OptimizeRequest) -> None:
@@ -103,6 +187,9 @@ def _refuse_nonsense(asked: brain_pb2.OptimizeRequest) -> None:
         "limits.max_workers": asked.limits.max_workers,
         "limits.node_unit": asked.limits.node_unit,
         "limits.global_batch": asked.limits.global_batch,
+        "limits.min_ps": asked.limits.min_ps,
+        "limits.max_ps": asked.limits.max_ps,
+        "current.ps": asked.current.ps,
     }
     for field, value in counts.items():
         if value < 0:

@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from convoy.brain.features import frames
-from convoy.brain.models import ThroughputModel
+from convoy.brain.models import LoadModel, ThroughputModel
+from convoy.brain.models.registry.facts import frame_digest
 from convoy.brain.serve.champions import LAST_IMPORT, Champions, Usable
 from convoy.brain.store.engine import reading
 from convoy.brain.store.tables import HistoryObservation, Job
@@ -47,6 +49,8 @@ class Learned:
     """A fitted model, and what it was fitted to. Hold ``lock`` while asking it: it keeps draws between questions."""
 
     model: ThroughputModel
+    load: LoadModel
+    """Of the same history, as far as it was read; it asks ``model``."""
     lock: threading.Lock
     rows: int
     sources: _Sources
@@ -126,7 +130,8 @@ class Knowledge:
         seconds = round(self._clock.monotonic() - begun, 3)
         log.info("using the champion", version=found.version.number, rows=found.facts.rows, jobs=found.facts.jobs,
                  fitted_at=origin["fitted_at"], seconds=seconds)  # fmt: skip
-        return Learned(found.model, threading.Lock(), found.facts.rows, sources, origin)
+        load = LoadModel().fit(pd.DataFrame(), speed=found.model)
+        return Learned(found.model, load, threading.Lock(), found.facts.rows, sources, origin)
 
     def _of_store(self, sources: _Sources) -> Learned:
         begun = self._clock.monotonic()
@@ -135,7 +140,9 @@ class Knowledge:
         model = ThroughputModel().fit(history)
         seconds = round(self._clock.monotonic() - begun, 3)
         log.info("learned from history", rows=len(history), jobs=model.history_jobs, seconds=seconds, why=why)
-        return Learned(model, threading.Lock(), len(history), sources, {"from": "store", "why": why})
+        load = LoadModel().fit(history, speed=model)
+        origin = {"from": "store", "why": why, "history": frame_digest(history)[:16]}
+        return Learned(model, load, threading.Lock(), len(history), sources, origin)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), UTC)

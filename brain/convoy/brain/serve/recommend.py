@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import pandas as pd
 from sqlalchemy.engine import Engine
 
 from convoy.brain.features import frames
@@ -19,6 +20,7 @@ from convoy.brain.store.tables import Job
 from convoy.core.api.v1 import brain_pb2
 from convoy.core.process.clock import SystemClock
 
+_WHOLE = ("workers", "ps", "worker_memory", "ps_memory")
 OVER = "JobOver"
 """Reason of the answer about a job that has ended."""
 UNMEASURED = "NothingMeasured"
@@ -43,6 +45,10 @@ def recommend(
     namespace: str | None = None,
     max_workers: int | None = None,
     horizon_seconds: float | None = None,
+    max_ps: int | None = None,
+    objective: str | None = None,
+    deadline: float | None = None,
+    remaining_samples: float | None = None,
 ) -> Recommended:
     """Recommend a size for a job in the store, given by name or uid.
 
@@ -64,8 +70,17 @@ def recommend(
         asked, measured = question(engine, found)
         if max_workers is not None:
             asked.limits.max_workers = max_workers
-        if horizon_seconds is not None:
-            asked.horizon_seconds = horizon_seconds
+        if max_ps is not None:
+            asked.limits.max_ps = max_ps
+        given = {
+            "horizon_seconds": horizon_seconds,
+            "objective": objective,
+            "deadline": deadline,
+            "remaining_samples": remaining_samples,
+        }
+        for name, value in given.items():
+            if value is not None:
+                setattr(asked, name, value)
         over = found.state in ("Succeeded", "Failed")
         if not measured and (over or asked.stage == brain_pb2.OptimizeRequest.UNSPECIFIED):
             return Recommended(found, _nothing_to_say(found, over=over), asked)
@@ -97,13 +112,33 @@ def question(engine: Engine, job: Job) -> tuple[brain_pb2.OptimizeRequest, bool]
     before = queries.recommendations(engine, job, limit=1)
     asked = translate.from_stored(before[-1].request) if before else brain_pb2.OptimizeRequest()
     asked.job.uid = job.uid
-    for name in ("template", "model", "strategy", "cluster", "node_type"):
+    for name in ("template", "image", "user", "model", "strategy", "mode", "dataset", "cluster", "node_type"):
         setattr(asked.job, name, getattr(job, name))
     observed = frames.observed(engine, job.uid)
     if len(observed):
         last = observed.iloc[-1]
         asked.stage = brain_pb2.OptimizeRequest.RUNNING
-        asked.current.workers = int(last["nodes"] if last["nodes"] >= 1 else last["workers"])
+        asked.current.MergeFrom(_measured(last))
     if len(observed) and not before:
-        asked.limits.max_workers = max(asked.current.workers, int(observed["nodes"].max()))
+        asked.limits.max_workers = int(observed["nodes"].where(observed["nodes"] >= 1, observed["workers"]).max())
+        asked.limits.max_ps = int(observed["ps"].fillna(0).max())
     return asked, bool(len(observed))
+
+
+def _measured(last: pd.Series) -> brain_pb2.Allotment:
+    """Return what a job had at a measurement, each worker being a pod; what isn't known is left out."""
+    nodes = last["nodes"] if last["nodes"] >= 1 else last["workers"]
+    each = last["workers"] / nodes
+    found = {
+        "workers": nodes,
+        "ps": last["ps"],
+        "worker_cpu": last["worker_cpu"] * each,
+        "worker_memory": last["worker_memory"] * each,
+        "ps_cpu": last["ps_cpu"],
+        "ps_memory": last["ps_memory"],
+    }
+    allotment = brain_pb2.Allotment()
+    for name, value in found.items():
+        if value > 0:
+            setattr(allotment, name, int(value) if name in _WHOLE else float(value))
+    return allotment

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import grpc
-import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from convoy.brain.ingest import check
 from convoy.brain.ingest.reports import Ingest
-from convoy.brain.serve import translate
+from convoy.brain.serve import repeats, translate
 from convoy.brain.serve.advise import Adviser
+from convoy.brain.serve.standing import Standing
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store import jobs
 from convoy.brain.store.engine import writing
 from convoy.brain.store.tables import Recommendation
+from convoy.brain.store.write import insert_new
 from convoy.core.api.v1 import brain_pb2, brain_pb2_grpc
 from convoy.core.process import logs
 from convoy.core.process.clock import Clock
@@ -35,10 +36,11 @@ class BrainServicer(brain_pb2_grpc.BrainServicer):
             engine, clock, clock_tolerance=settings.clock_tolerance_seconds, retention=settings.retention()
         )
         self._adviser = Adviser(engine, clock, settings)
+        self._standing = Standing(engine, clock, settings)
 
     def warm_up(self) -> None:
         """Learn from history in the background."""
-        self._adviser.knowledge.learn_in_background()
+        self._adviser.warm_up()
 
     def Report(self, request: brain_pb2.BrainReport, context: grpc.ServicerContext) -> brain_pb2.BrainAck:
         """Store a report once; acknowledged when it is committed."""
@@ -50,12 +52,19 @@ class BrainServicer(brain_pb2_grpc.BrainServicer):
     def OptimizeJob(
         self, request: brain_pb2.OptimizeRequest, context: grpc.ServicerContext
     ) -> brain_pb2.Recommendation:
-        """Answer, and store the answer with its evidence."""
+        """Answer, and store the answer with its evidence; a question that is repeated has the answer that it had."""
         begun = self._clock.monotonic()
         description = check.description(request.job)
-        advice = self._adviser.advise(request)
-        identifier = str(uuid.uuid4())
+        accepted = self._standing.answer(request)
+        if accepted is not None:
+            return accepted
+        question = self._adviser.understood(request)
         now = datetime.fromtimestamp(self._clock.now(), UTC)
+        identifier, said = repeats.said_before(self._engine, question.key, now)
+        if said is not None:
+            return translate.from_row(said, request)
+        advice = self._adviser.answer(question)
+        advice = replace(advice, answer=self._standing.heeding(advice.answer, request))
         row = translate.to_row(
             identifier,
             request,
@@ -69,7 +78,7 @@ class BrainServicer(brain_pb2_grpc.BrainServicer):
         )
         with writing(self._engine) as connection:
             job = jobs.ensure(connection, description, now)
-            connection.execute(sa.insert(Recommendation), [{"job_id": job, **row}])
+            insert_new(connection, Recommendation, [{"job_id": job, **row}])
         answer = advice.answer
         log.info(
             "recommended",

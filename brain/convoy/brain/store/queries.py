@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from statistics import median
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -21,6 +22,9 @@ from convoy.brain.store.tables import (
     ScalePlan,
 )
 from convoy.core.api.errors import NotFound
+
+_RESTARTS = 9
+"""The latest, whose median is what a restart costs."""
 
 Row = TypeVar("Row", bound=Base)
 
@@ -94,6 +98,20 @@ def changes_since(engine: Engine, job_uid: str, since: datetime) -> int:
     )
     with reading(engine) as connection:
         return connection.execute(query).scalar_one()
+
+
+def restart_seconds(engine: Engine, job_uid: str) -> float:
+    """Return what a change of size cost this job, the median of those that were measured; 0: none was."""
+    measured = (
+        sa.select(ScalePlan.restart_seconds)
+        .join(Job, Job.id == ScalePlan.job_id)
+        .where(Job.uid == job_uid, ScalePlan.restart_seconds > 0)
+        .order_by(ScalePlan.created_at.desc())
+        .limit(_RESTARTS)
+    )
+    with reading(engine) as connection:
+        found = [seconds for seconds in connection.execute(measured).scalars() if seconds is not None]
+    return median(found) if found else 0.0
 
 
 def events(

@@ -13,6 +13,7 @@ from convoy.core.api import names, quantity, resources
 from convoy.core.api.errors import InvalidManifest
 from convoy.core.api.job import Container, ElasticJob, Range, ReplicaSpec, Strategy
 from convoy.core.api.resources import Capacity, Room
+from convoy.core.api.wishes import wishes
 
 LONGEST_LABEL = 63
 """Characters of a label's value, of a service's name, and of a host name."""
@@ -39,6 +40,7 @@ def admit(
     check_supported(job)
     check_name(job)
     check_limits(job)
+    wishes(job.metadata.annotations)
     if capacity is not None:
         check_capacity(job, capacity)
     if script_exists is not None:
@@ -121,15 +123,24 @@ def check_limits(job: ElasticJob) -> None:
             )
 
 
+def quota(job: ElasticJob) -> Room:
+    """Return what ``spec.resourceLimits`` allows the job in all; 0: it doesn't say."""
+    limits = job.spec.resource_limits or {}
+    return Room(
+        quantity.cores(limits["cpu"]) if "cpu" in limits else 0.0,
+        quantity.count(limits["memory"]) if "memory" in limits else 0,
+    )
+
+
 def workers_allowed(job: ElasticJob) -> int | None:
     """Return how many workers ``spec.resourceLimits`` allows, by what each requests; None where it bounds nothing."""
-    limits = job.spec.resource_limits or {}
+    limits, most = job.spec.resource_limits or {}, quota(job)
     one = resources.requested(job.spec.replica_specs[names.WORKER].template.spec.to_json())
     bounds = []
     if "cpu" in limits and one.cores:
-        bounds.append(Room(cores=quantity.cores(limits["cpu"])).fits(Room(cores=one.cores)))
+        bounds.append(Room(cores=most.cores).fits(Room(cores=one.cores)))
     if "memory" in limits and one.memory:
-        bounds.append(Room(memory=quantity.count(limits["memory"])).fits(Room(memory=one.memory)))
+        bounds.append(Room(memory=most.memory).fits(Room(memory=one.memory)))
     return min(bounds, default=None)
 
 

@@ -74,9 +74,14 @@ class LoadModel:
         self.jobs_: dict[str, list[_Job]] = {name: [] for name in LINES}
         """Of each line's quantity, the history's jobs that show it."""
 
-    def fit(self, history: pd.DataFrame) -> LoadModel:
-        """Learn from measurements of past jobs; an empty history is allowed."""
-        self.speed_.fit(history)
+    def fit(self, history: pd.DataFrame, speed: ThroughputModel | None = None) -> LoadModel:
+        """Learn from measurements of past jobs; an empty history is allowed.
+
+        Args:
+            history: the measurements.
+            speed: a throughput model that is fitted already, to use instead of one that is fitted to ``history``.
+        """
+        self.speed_ = self.speed_.fit(history) if speed is None else speed
         busy: set[str] = set()
         self.jobs_ = {name: [] for name in LINES}
         for name, rows in by_job(history):

@@ -73,6 +73,20 @@ class StartupModel:
                     self.learners_[case, target] = each
         return self
 
+    @classmethod
+    def of_medians(cls, jobs: pd.DataFrame) -> Self:
+        """Return a model that knows the medians of past jobs alone: done at once, where ``fit`` takes seconds.
+
+        Args:
+            jobs: as ``fit``'s.
+
+        Raises:
+            InvalidInput: as ``fit``.
+        """
+        model = cls()
+        model.medians_ = Medians(jobs_of(latest_rows(jobs).iloc[-MOST_JOBS:], targets=True))
+        return model
+
     def recommend(self, jobs: pd.DataFrame) -> pd.DataFrame:
         """Return what each job should start with.
 
