@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from convoy.brain.models.backtest.startup import startup_backtest, startup_summary
 from convoy.brain.models.startup import AsAsked, DlroverRules, StartupModel, TemplateMedian
 from convoy.brain.models.startup.choice import folds
-from convoy.brain.models.startup.table import TARGETS
+from convoy.brain.models.startup.table import TARGETS, jobs_of, latest_rows
 from convoy.brain.models.state import State
 from convoy.core.api.errors import CorruptState, InvalidInput
 
@@ -160,6 +160,22 @@ def test_the_last_row_of_a_job_counts_in_any_order(made):
     for seed in range(2):
         shuffled = both.sample(frac=1.0, random_state=seed)
         pd.testing.assert_frame_equal(StartupModel().fit(shuffled).recommend(jobs.head(30)), expected)
+
+
+def test_moments_of_an_end_may_be_written_or_not():
+    rows = pd.DataFrame([with_sizes("a", 2), with_sizes("a", 8), with_sizes("a", 4)])
+    mixed = rows.assign(completed_at=["2026-01-02", pd.Timestamp("2026-01-03T00:00Z"), None])
+    assert list(latest_rows(mixed)["workers"]) == [8]
+
+
+@pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+def test_text_is_no_number_in_any_storage(made, backend):
+    jobs = made(40, seed=2).assign(dataset="digits")
+    plain, stored = (jobs_of(rows, targets=True) for rows in (jobs, jobs.convert_dtypes(dtype_backend=backend)))
+    assert plain.words
+    assert sorted(plain.words) == sorted(stored.words)
+    assert all(np.array_equal(plain.words[name], stored.words[name]) for name in plain.words)
+    assert all(np.array_equal(plain.numbers[name], stored.numbers[name], equal_nan=True) for name in plain.numbers)
 
 
 def test_what_only_a_finished_job_knows_is_no_feature(made):

@@ -143,7 +143,7 @@ def _amounts(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
     if wrong.any():
         first = frame[name][wrong].iloc[0]
         raise InvalidInput(
-            f"{name} is {first} in row {frame.index[wrong][0]!r}: expected a finite number, 0 or more; "
+            f"{name} is {first} in row {frame.index[wrong][0]}: expected a finite number, 0 or more; "
             "leave it empty where it isn't known",
             reason="InvalidAmount",
         )
@@ -159,7 +159,7 @@ def _capacity(frame: pd.DataFrame) -> pd.Series[Any]:
 def _label(values: pd.Series[Any], name: str) -> pd.Series[Any]:
     if values.isna().any() and name == "resource":
         raise InvalidInput(
-            f"resource is missing in row {values.index[values.isna()][0]!r}: expected its name, such as cpu",
+            f"resource is missing in row {values.index[values.isna()][0]}: expected its name, such as cpu",
             reason="InvalidLabel",
         )
     return values.astype(object).where(values.notna(), "").astype(str)

@@ -83,9 +83,8 @@ def jobs_of(frame: pd.DataFrame, targets: bool) -> Jobs:
         values = frame[name]
         if pd.api.types.is_datetime64_any_dtype(values) or pd.api.types.is_timedelta64_dtype(values):
             continue
-        known = pd.to_numeric(values, errors="coerce")
-        if known.notna().sum() == values.notna().sum():
-            number = known.to_numpy(dtype=np.float64, na_value=np.nan)
+        number = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        if (np.isnan(number) == pd.isna(values.to_numpy(dtype=object))).all():
             numbers[name] = np.where(np.isfinite(number) & (np.abs(number) < MOST), number, np.nan)
         else:
             words[name] = _words(values)
@@ -100,7 +99,7 @@ def latest_rows(frame: pd.DataFrame) -> pd.DataFrame:
     The answer doesn't depend on the order of jobs then.
     """
     if "completed_at" in frame.columns:
-        frame = frame.sort_values("completed_at", kind="stable", na_position="first")
+        frame = frame.sort_values("completed_at", kind="stable", na_position="first", key=_moments)
     if "job" not in frame.columns:
         return frame
     kept = frame[~frame["job"].duplicated(keep="last") | frame["job"].isna()]
@@ -120,6 +119,13 @@ def answered(name: str, values: Array) -> Array:
     return np.where(values > 0, np.maximum(np.round(values), 1.0), values)
 
 
+def _moments(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return moments, written or not, as such; numbers as they are."""
+    if pd.api.types.is_numeric_dtype(values):
+        return values
+    return pd.to_datetime(values, utc=True, errors="coerce", format="ISO8601")
+
+
 def _words(values: pd.Series[Any]) -> NDArray[np.object_]:
     texts = values.astype(object).where(values.notna(), "")
     return np.array([str(text) for text in texts], dtype=object)
@@ -133,7 +139,7 @@ def _target(frame: pd.DataFrame, name: str) -> Array:
     if wrong.any():
         row = frame.index[wrong][0]
         raise InvalidInput(
-            f"{name} is {frame[name][wrong].iloc[0]} in row {row!r}: expected a finite number, 0 or more; "
+            f"{name} is {frame[name][wrong].iloc[0]} in row {row}: expected a finite number, 0 or more; "
             "leave it empty where it isn't known",
             reason="InvalidAmount",
         )
