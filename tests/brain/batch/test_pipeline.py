@@ -37,6 +37,7 @@ from support.stored import Stored
 from support.waiting import until
 
 LIMIT = 120.0
+PLAN = [name for name, _ in STAGES].index("plan")
 
 
 @pytest.fixture(autouse=True)
@@ -224,16 +225,16 @@ def test_a_process_that_was_taken_for_dead_changes_nothing_more(engine, home, mo
     def taken_over(work):
         with engine.begin() as connection:
             connection.execute(sa.text("UPDATE optimization_run SET owner = 'somebody else'"))
-        return STAGES[4][1](work)
+        return STAGES[PLAN][1](work)
 
-    changed = (*STAGES[:4], ("plan", taken_over), STAGES[5])
+    changed = (*STAGES[:PLAN], ("plan", taken_over), *STAGES[PLAN + 1 :])
     monkeypatch.setattr("convoy.brain.batch.pipeline.STAGES", changed)
     outcome = run(around)
     assert outcome.ending is Ending.BUSY
     assert proposed(engine) == {}
     with reading(engine) as connection:
         row = runs.of_window(connection, (WINDOW.begin, WINDOW.end), "advise")
-    assert (row.stage, row.state, row.owner) == ("promote", State.RUNNING, "somebody else")
+    assert (row.stage, row.state, row.owner) == (STAGES[PLAN - 1][0], State.RUNNING, "somebody else")
 
 
 def test_the_deadline_ends_a_stage_that_wouldnt_and_what_was_done_stands(engine, home, monkeypatch):
@@ -311,6 +312,8 @@ POINTS = (
     "models.after-commit",
     "batch.promote.before-commit",
     "batch.promote.after-commit",
+    "batch.feedback.before-commit",
+    "batch.feedback.after-commit",
     "batch.plan.before-commit",
     "batch.plan.after-commit",
     "batch.apply.after-accept",

@@ -39,9 +39,11 @@ def errors(run: Run) -> list[str]:
         for one in run.report.get(stage, {}).get(items, ()):
             if "error" in one:
                 found.append(f"{stage}: job {one['namespace']}/{one['job']}: {one['error']}")
-    together = run.report.get("plan", {}).get("together", {})
-    if "error" in together:
-        found.append(f"plan: all jobs together: {together['error']}")
+    whole = {
+        "feedback: ": run.report.get("feedback", {}),
+        "plan: all jobs together: ": run.report.get("plan", {}).get("together", {}),
+    }
+    found += [f"{what}{one['error']}" for what, one in whole.items() if "error" in one]
     left_out = run.report.get("plan", {}).get("errors_left_out", 0)
     return [*found, *([f"plan: {left_out} more"] if left_out else [])]
 
@@ -60,6 +62,10 @@ def page(run: Run) -> str:
         lines += ["", "## What there is to learn from", "", *_features(report["features"])]
     if "fit" in report:
         lines += ["", "## Models", "", *_models(report["fit"], report.get("promote", {}))]
+    in_use = [one for one in report.get("feedback", {}).get("versions", ()) if one["plans"]]
+    if in_use:
+        heads = ("model", "plans carried out", "taken back", "median error", "within the 90 % interval")
+        lines += ["", "## How right predictions were in use", "", *_table(heads, (_use(one) for one in in_use))]
     if "plan" in report:
         lines += ["", "## Plans", "", *_plans(report["plan"], report.get("apply", {}))]
     found = errors(run)
@@ -103,12 +109,17 @@ def _models(fitted: dict[str, Any], promoted: dict[str, Any]) -> list[str]:
             (
                 name,
                 _outcome(one),
-                _error(one.get("score") or {}),
+                _share((one.get("score") or {}).get("error")),
                 _decision(decision),
                 _DASH if not champion else f"version {champion['version']} of {_text(champion['fitted_at'])}",
             )
         )
     return _table(("model", "what was done", "error in the back-test", "decision", "champion now"), rows)
+
+
+def _use(one: dict[str, Any]) -> tuple[str, ...]:
+    name = f"{one['model']} version {one['version']}"
+    return (name, str(one["plans"]), str(one["taken_back"]), _share(one["median_error"]), _share(one["coverage"]))
 
 
 def _outcome(one: dict[str, Any]) -> str:
@@ -121,9 +132,10 @@ def _outcome(one: dict[str, Any]) -> str:
             return "error" if "error" in one else "nothing to fit to"
 
 
-def _error(score: dict[str, Any]) -> str:
-    error = score.get("error")
-    return _DASH if not error else f"{error['estimate']:.1%} ({error['lower']:.1%} to {error['upper']:.1%})"
+def _share(interval: dict[str, float] | None) -> str:
+    if not interval:
+        return _DASH
+    return f"{interval['estimate']:.1%} ({interval['lower']:.1%} to {interval['upper']:.1%})"
 
 
 def _decision(decision: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from convoy.brain.batch.stages.applying import apply
 from convoy.brain.batch.stages.features import features
 from convoy.brain.batch.stages.fitting import fit
+from convoy.brain.batch.stages.outcomes import note_outcomes
 from convoy.brain.batch.stages.planning import plan
 from convoy.brain.batch.stages.promotion import promote
 from convoy.brain.batch.stages.sums import roll_up
@@ -23,6 +24,7 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("features", features),
     ("fit", fit),
     ("promote", promote),
+    ("feedback", note_outcomes),
     ("plan", plan),
     ("apply", apply),
 )
