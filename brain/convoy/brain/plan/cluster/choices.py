@@ -87,7 +87,7 @@ def choices_of(jobs: Sequence[ClusterJob], capacity: Capacity) -> Choices:
     size.
     """
     places = {pool.name: place for place, pool in enumerate(capacity.pools)}
-    sound = [_sound(job) for job in jobs]
+    sound = _sound(jobs)
     parts = [job.sizes if good else _EMPTY for job, good in zip(jobs, sound, strict=True)]
     waits = np.array([job.current is None or job.preemptible for job in jobs], dtype=np.bool_)
     waits |= ~np.array(sound, dtype=np.bool_)
@@ -147,21 +147,37 @@ def choices_of(jobs: Sequence[ClusterJob], capacity: Capacity) -> Choices:
 _EMPTY = Sizes((), *(np.zeros(0, dtype=kind) for kind in (np.int64, float, float, float, float)))
 
 
-def _sound(job: ClusterJob) -> bool:
-    """Return whether a job's sizes are a table at all, its present one in it."""
-    sizes, n = job.sizes, len(job.sizes)
-    whole = ("pool", "workers", "goodput", "accelerators", "cpu", "memory")
-    parts = ("together", "ps", "ps_cpu", "ps_memory", "price_per_hour")
-    if any(len(getattr(sizes, name)) != n for name in whole):
-        return False
-    if any(len(getattr(sizes, name)) not in (0, n) for name in parts):
-        return False
-    if n and (np.min(sizes.workers) < 1 or (len(sizes.ps) and np.min(sizes.ps) < 0)):
-        return False
-    amounts = [getattr(sizes, name) for name in ("accelerators", "cpu", "memory", "ps_cpu", "ps_memory")]
-    if not all(bool(np.all(np.isfinite(values) & (values >= 0.0))) for values in amounts):
-        return False
-    return job.current is None or 0 <= job.current < n
+_AMOUNTS = ("accelerators", "cpu", "memory", "ps_cpu", "ps_memory")
+
+
+def _sound(jobs: Sequence[ClusterJob]) -> list[bool]:
+    """Return of each job whether its sizes are a table of amounts at all, its present one in it."""
+    sound = [_whole(job.sizes) and (job.current is None or 0 <= job.current < len(job.sizes)) for job in jobs]
+    parts = [job.sizes for job, good in zip(jobs, sound, strict=True) if good]
+    lengths = np.array([len(part) for part in parts], dtype=np.int64)
+    wrong = np.concatenate([np.zeros(0), *(part.workers for part in parts)]) < 1
+    owner = np.repeat(np.arange(len(parts)), lengths)
+    bad = np.bincount(owner[wrong], minlength=len(parts)) > 0
+    for name in (*_AMOUNTS, "ps"):
+        values = [getattr(part, name) for part in parts]
+        given = np.array([len(one) for one in values], dtype=np.int64)
+        all_ = np.concatenate([np.zeros(0), *values])
+        wrong = ~(np.isfinite(all_) & (all_ >= 0.0))
+        bad |= np.bincount(np.repeat(np.arange(len(parts)), given)[wrong], minlength=len(parts)) > 0
+    checked = iter(bad.tolist())
+    return [good and not next(checked) for good in sound]
+
+
+def _whole(sizes: Sizes) -> bool:
+    n = len(sizes.workers)
+    return (
+        len(sizes.pool) == len(sizes.goodput) == len(sizes.accelerators) == len(sizes.cpu) == len(sizes.memory) == n
+        and len(sizes.together) in (0, n)
+        and len(sizes.ps) in (0, n)
+        and len(sizes.ps_cpu) in (0, n)
+        and len(sizes.ps_memory) in (0, n)
+        and len(sizes.price_per_hour) in (0, n)
+    )
 
 
 def _barred(c: Choices, jobs: Sequence[ClusterJob], sound: Bools, capacity: Capacity) -> Ints:

@@ -15,7 +15,7 @@ from convoy.brain.plan.cluster.answer import ClusterPlan, MarginalPrice, Progres
 from convoy.brain.plan.cluster.arrange import Arrangement
 from convoy.brain.plan.cluster.capacity import Capacity
 from convoy.brain.plan.cluster.choices import Choices, choices_of
-from convoy.brain.plan.cluster.duals import Priced, prices_of, surplus_of
+from convoy.brain.plan.cluster.duals import Priced, best_of, prices_of, surplus_of
 from convoy.brain.plan.cluster.explain import Explained, unchanged
 from convoy.brain.plan.cluster.jobs import Array, ClusterJob, Ints, Policy
 from convoy.brain.plan.cluster.limits import Limits, limits_of, raised
@@ -53,6 +53,9 @@ def plan_cluster(
     question = _Question.of(jobs, capacity, everything.take(open_), _taken(all_values, open_))
     if not question.value.any():
         return unchanged(jobs, "NothingKnown", "no speed of any job is known", everything)
+    if watch is not None:
+        most = float(best_of(question.value, question.choices.first).sum())
+        watch(Progress("Present", float(question.value[question.choices.present].sum()), most))
     priced = prices_of(question.choices, question.value, question.limits, question.start(warm))
     best, bound = question.search(priced, rules.seconds, watch)
     if best is None:
@@ -106,8 +109,6 @@ class _Question:
         """Return the best arrangement found, and what none exceeds; None where nothing fits."""
         c, bound = self.choices, priced.bound
         best: Arrangement | None = None
-        if watch is not None:
-            watch(Progress("Present", float(self.value[c.present].sum()), bound))
 
         def consider(step: str, chosen: Ints) -> None:
             nonlocal best
