@@ -1,0 +1,106 @@
+"""``convoy brain simulate`` as people type it: what it writes and shows, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from support.brain_command import BrainCommand
+from support.made_workloads import jobs, write
+
+HEAD = "job,submitted,application,replicas,global_batch\n"
+
+
+@pytest.fixture
+def brain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path) -> BrainCommand:
+    return BrainCommand(monkeypatch, capsys)
+
+
+def options(paths: dict[str, Path]) -> list[str | Path]:
+    return ["simulate", *(part for name, path in paths.items() for part in (f"--{name}", path))]
+
+
+def test_what_became_of_each_job(brain: BrainCommand, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    command = [*options(write(tmp_path, jobs(4))), "--policy", "pollux", "--seed", "3", "-o", out]
+    said = brain(*command)
+    assert said.status == 0, said.err
+    assert "pollux" in said.out
+    rows = pd.read_csv(out)
+    assert list(rows.columns) == ["job", "submitted", "started", "completed", "restarts", "gpu_seconds"]
+    assert list(rows["job"]) == [f"job-{i}" for i in range(4)]
+    assert (rows["submitted"] <= rows["started"]).all()
+    assert (rows["started"] < rows["completed"]).all()
+    first = out.read_bytes()
+    brain(*command)
+    assert out.read_bytes() == first
+
+
+def test_policies_beside_each_other_write_a_file_each(brain: BrainCommand, tmp_path: Path) -> None:
+    paths = write(tmp_path, jobs(4), nodes="aws,2,4")
+    paths["cluster"].write_text("node_type,nodes,accelerators_per_node,accelerator_hour_price\naws,2,4,1.5\n")
+    said = brain(*options(paths), "--policy", "requested", "--policy", "sia", "-o", tmp_path / "out.csv")
+    assert said.status == 0, said.err
+    assert "over those of requested" in said.out
+    assert "no price" not in said.out
+    assert {path.name for path in tmp_path.glob("out-*.csv")} == {"out-requested.csv", "out-sia.csv"}
+
+
+def test_more_nodes_fewer_nodes_and_quotas_are_asked_for(brain: BrainCommand, tmp_path: Path) -> None:
+    command = [*options(write(tmp_path, jobs(6, 5.0))), "--policy", "requested", "-o", tmp_path / "out.csv"]
+    means = []
+    for more in ([], ["--more-nodes", "aws=-3"], ["--quota", "a=4", "--quota", "b=4"]):
+        assert brain(*command, *more).status == 0
+        rows = pd.read_csv(tmp_path / "out.csv")
+        means.append((rows["completed"] - rows["submitted"]).mean())
+    assert means[0] < means[2] < means[1]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        ("jobs", "job,submitted\na,1\n", "no column application, replicas, global_batch"),
+        ("jobs", HEAD + "a,1,resnet,4,64\na,2,resnet,4,64\n", "a stands twice"),
+        ("jobs", HEAD + "a,soon,resnet,4,64\n", "line 2: submitted is soon"),
+        ("jobs", HEAD + "a,1,resnet,1.5,64\n", "expected a whole number"),
+        ("jobs", HEAD + "a,1,vgg,4,64\n", "application vgg isn't there"),
+        ("jobs", "workload," + HEAD + "1,a,1,resnet,4,64\n2,b,1,resnet,4,64\n",
+         "rows of one workload"),
+        ("jobs", HEAD, "no row after its head"),
+        ("cluster", "node_type,nodes,accelerators_per_node\naws,0,4\n", "no capacity"),
+        ("cluster", "node_type,nodes,accelerators_per_node\nquad,4,4\n", "has no row on quad"),
+        ("cluster", "node_type,nodes,accelerators_per_node\naws,4,8\n", "at most 4 accelerators a node"),
+        ("throughput", "model,gpu\nresnet,aws\n", "no column num_nodes"),
+        ("efficiency", "application\nresnet\n", "no column global_batch"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_right_is_named(
+    brain: BrainCommand, tmp_path: Path, file: str, text: str, told: str
+) -> None:
+    paths = write(tmp_path, jobs(1))
+    paths[file].write_text(text)
+    said = brain(*options(paths), "--policy", "requested")
+    assert said.status == 2
+    assert told in said.err
+    assert f"{tmp_path}/" in said.err
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--policy", "guess"], "expected one of requested, tiresias"),
+        (["--policy", "requested", "--more-nodes", "azure=2"], "one of these names: aws"),
+        (["--policy", "requested", "--more-nodes", "aws=some"], "'some' isn't a whole number"),
+        (["--policy", "requested", "--more-nodes", "aws=-4"], "no node is left"),
+        (["--policy", "requested", "--quota", "c=2"], "one of these names: a, b"),
+        (["--policy", "requested", "-o", "/nowhere/out.csv"], "no folder /nowhere"),
+    ],
+)
+def test_an_option_that_cannot_be_right_is_named(
+    brain: BrainCommand, tmp_path: Path, more: list[str], told: str
+) -> None:
+    said = brain(*options(write(tmp_path, jobs(2))), *more)
+    assert said.status == 2
+    assert told in said.err
