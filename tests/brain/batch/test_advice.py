@@ -121,8 +121,9 @@ def test_a_job_that_has_the_size_that_was_accepted_keeps_it(engine, home, propos
 
 
 def test_a_refused_size_isnt_recommended_for_a_while_neither_by_the_batch_nor_to_the_master(engine, home, proposed):
+    assert answered(engine, home, ask("uid-first")).target.workers == 8
     decide(engine, proposed["first"], Status.REFUSED, why="too dear")
-    answer = answered(engine, home, ask("uid-first"))
+    answer = answered(engine, home, ask("uid-first"))  # the same question, and not the answer that it had
     assert (answer.decision, answer.reason) == (brain_pb2.Recommendation.KEEP, "RefusedBefore")
     assert answer.target.workers == 1
     run_window(surroundings(engine, home, clock=At(LATER)), NEXT, 100.0)

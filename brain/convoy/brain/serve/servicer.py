@@ -60,7 +60,8 @@ class BrainServicer(brain_pb2_grpc.BrainServicer):
             return accepted
         question = self._adviser.understood(request)
         now = datetime.fromtimestamp(self._clock.now(), UTC)
-        identifier, said = repeats.said_before(self._engine, question.key, now)
+        key = question.key + self._standing.mark(request.job.uid)
+        identifier, said = repeats.said_before(self._engine, key, now)
         if said is not None:
             return translate.from_row(said, request)
         advice = self._adviser.answer(question)

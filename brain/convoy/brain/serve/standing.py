@@ -7,9 +7,9 @@ limits no longer allow it. A size that was refused isn't recommended.
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime, timedelta
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from convoy.brain.plan import Decision, JobRecommendation
@@ -19,6 +19,7 @@ from convoy.brain.settings import BrainSettings
 from convoy.brain.store import advice as decisions
 from convoy.brain.store.advice import Advice
 from convoy.brain.store.engine import reading
+from convoy.brain.store.tables import Job, Recommendation
 from convoy.core.api.v1 import brain_pb2
 from convoy.core.process import logs
 from convoy.core.process.clock import Clock
@@ -49,6 +50,17 @@ class Standing:
             return None
         log.info("answered with what was accepted", job=asked.job.name, recommendation=found.id)
         return _message(found, asked)
+
+    def mark(self, uid: str) -> str:
+        """Return what changes whenever somebody decides about a job; "" while nobody did.
+
+        Raises:
+            Unavailable: the database can't be reached now.
+        """
+        last = sa.select(sa.func.max(Recommendation.decided_at)).join(Job, Job.id == Recommendation.job_id)
+        with reading(self._engine) as connection:
+            found = connection.execute(last.where(Job.uid == uid)).scalar_one()
+        return "" if found is None else str(found.isoformat())
 
     def heeding(self, answer: JobRecommendation, asked: brain_pb2.OptimizeRequest) -> JobRecommendation:
         """Return the answer, or that the job keeps its size where that was accepted, or another one refused.
@@ -100,28 +112,6 @@ def _kept(
 def _message(accepted: Advice, asked: brain_pb2.OptimizeRequest) -> brain_pb2.Recommendation:
     """Return a stored recommendation for the wire, under its own identifier: its outcome is put to it."""
     row = accepted.row
-    answer = JobRecommendation(
-        Decision(row["decision"]),
-        row["reason"],
-        f"{row['message']} (accepted by {row['decided_by']} on {row['decided_at']:%Y-%m-%d %H:%M} UTC)",
-        row["workers"],
-        predicted=_number(row["predicted"]),
-        lower90=_number(row["lower90"]),
-        upper90=_number(row["upper90"]),
-        lower99=_number(row["lower99"]),
-        upper99=_number(row["upper99"]),
-        price_per_hour=_number(row["price_per_hour"]),
-        currency=row["currency"],
-        observations=row["observations"],
-        history_jobs=row["history_jobs"],
-        target_ps=row["ps"] or 0,
-    )
-    message = translate.to_message(accepted.id, asked, answer)
-    for name in ("worker_cpu", "worker_memory", "ps_cpu", "ps_memory"):
-        if row[name] is not None:
-            setattr(message.target, name, row[name])
+    message = translate.from_row(Recommendation(**row), asked)
+    message.message += f" (accepted by {row['decided_by']} on {row['decided_at']:%Y-%m-%d %H:%M} UTC)"
     return message
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
