@@ -37,8 +37,8 @@ class Objective(StrEnum):
     """The cheapest size that finishes in time."""
 
 
-ADJUSTABLE = ("workers", "ps", "resources")
-"""What whoever asks can change: numbers of pods, their cores and memory. All else is advice."""
+ADJUSTABLE = ("workers", "ps", "resources", "batch")
+"""What whoever asks can change: numbers of pods, their cores and memory, samples of a step. All else is advice."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import pandas as pd
 
 from convoy.brain.plan import explain
 from convoy.brain.plan.answer import Decision, JobRecommendation, JobRequest, Objective, RoleAdvice, Stage
+from convoy.brain.plan.batch import batches, with_larger_batches
 from convoy.brain.plan.heat import Heat, heat_of, with_more_cores
 from convoy.brain.plan.hold import held
 from convoy.brain.plan.needs import Needs
@@ -28,7 +29,7 @@ from convoy.brain.plan.reply import undefined
 from convoy.brain.plan.resources import with_roles
 from convoy.brain.plan.roles import Situation, roles_of, started
 from convoy.brain.plan.running import running
-from convoy.brain.plan.sizes import Caps, Size, sizes_within
+from convoy.brain.plan.sizes import MOST_SIZES, Caps, Size, sizes_within
 from convoy.brain.plan.start import back_within, start
 from convoy.brain.plan.startup import Beginning, beginning
 
@@ -107,7 +108,7 @@ def _decide(
     before = request.stage is Stage.START or request.current_workers <= 0
     sizes = set(caps.sizes) | ({request.current} if request.current_workers > 0 else set())
     if not before:
-        sizes |= set(with_more_cores(heat, request))
+        sizes |= {*with_more_cores(heat, request), *with_larger_batches(request)}
     options = weighed(model, own, request, sorted(sizes), prices)
     if before:
         return start(request, options, caps, model.history_jobs, begun.alike, begun.scope)
@@ -124,7 +125,8 @@ def _caps(request: JobRequest) -> Caps:
     if "workers" not in request.adjustable and here.workers > 0:
         limits = replace(limits, min_workers=here.workers, max_workers=here.workers)
     present = here if here.workers > 0 else None
-    return sizes_within(limits, request.processes_per_worker, served=request.served, present=present)
+    most = MOST_SIZES // (len(batches(request)) + 1)
+    return sizes_within(limits, request.processes_per_worker, served=request.served, present=present, at_most=most)
 
 
 def _said_hot(answer: JobRecommendation, request: JobRequest, heat: tuple[Heat, ...]) -> JobRecommendation:

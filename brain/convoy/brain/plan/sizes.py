@@ -42,7 +42,14 @@ class Caps:
     """What limits the largest number of workers, in words."""
 
 
-def sizes_within(limits: Limits, processes: int = 1, *, served: bool = False, present: Size | None = None) -> Caps:
+def sizes_within(
+    limits: Limits,
+    processes: int = 1,
+    *,
+    served: bool = False,
+    present: Size | None = None,
+    at_most: int = MOST_SIZES,
+) -> Caps:
     """Return the sizes within ``limits``; none where even the smallest doesn't fit.
 
     Args:
@@ -50,6 +57,7 @@ def sizes_within(limits: Limits, processes: int = 1, *, served: bool = False, pr
         processes: processes that a worker runs; each needs a sample of a fixed global batch.
         served: whether the job has parameter servers: at least one.
         present: around which a range that is too long is thinned.
+        at_most: sizes that are returned.
     """
     fewest = max(1, limits.min_ps) if served else 0
     servers = range(fewest, max(limits.max_ps, 0 if limits.max_ps else fewest) + 1) if served else range(1)
@@ -60,8 +68,8 @@ def sizes_within(limits: Limits, processes: int = 1, *, served: bool = False, pr
     if limits.allowed_workers and (not workers or workers[-1] < most):
         bound = f"its allowed sizes {', '.join(map(str, sorted(set(limits.allowed_workers))))}"
     here = present or Size(workers[0] if workers else 1, fewest)
-    kept = thinned(servers, here.ps, MOST_SERVERS)
-    columns = thinned(workers, here.workers, MOST_SIZES // len(kept))
+    kept = thinned(servers, here.ps, min(MOST_SERVERS, max(at_most // 2, 2)))
+    columns = thinned(workers, here.workers, max(at_most // len(kept), 2))
     return Caps(tuple(Size(w, p) for w in columns for p in kept if fits(limits, Size(w, p))), bound)
 
 

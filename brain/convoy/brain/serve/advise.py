@@ -15,8 +15,9 @@ from sqlalchemy.engine import Engine
 
 from convoy.brain.features import frames
 from convoy.brain.models.registry.facts import frame_digest
-from convoy.brain.plan import Decision, JobRecommendation, JobRequest, Prices, plan_job
+from convoy.brain.plan import Decision, JobRecommendation, JobRequest, Needs, Prices
 from convoy.brain.serve import translate
+from convoy.brain.serve.batched import planned
 from convoy.brain.serve.champions import Champions
 from convoy.brain.serve.companions import Companions
 from convoy.brain.serve.explained import explained
@@ -161,12 +162,12 @@ class Adviser:
         observed, request = question.observed, question.request
         try:
             needs = self._companions.needs(question.asked, learned.load)
-            return plan_job(learned.model, observed, request, self._prices, needs)
+            return planned(learned.model, observed, request, self._prices, needs)
         except Unavailable:
             raise
         except Exception as error:
             log.error("a model of what pods need failed", job=request.job, exc_info=error)
-            answer = plan_job(learned.model, observed, request, self._prices)
+            answer = planned(learned.model, observed, request, self._prices, Needs())
             note = f"cores and memory weren't looked at: a model failed ({type(error).__name__}: {error})"
             return replace(answer, notes=(*answer.notes, note))
 
