@@ -48,8 +48,9 @@ def propose(url: str, uid: str, identifier: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.timeout(120)
 def test_a_run_is_done_once_and_says_where_its_report_is(url, home, state_dir):
-    first = convoy("brain", "batch", "--database-url", url)
+    first = convoy("brain", "batch", "--database-url", url, timeout=100.0)
     assert first.status == 0, first.err
     assert ": done: 0 models fitted; 0 jobs looked at, 0 changes recommended" in first.out
     report = Path(first.out.split("report: ")[1].strip())
