@@ -207,7 +207,8 @@ class Explained:
             return "Starts", f"starts with {size}, {numbers}"
         if row == before:
             return "Moves", f"keeps {size} on other nodes, so that others fit"
-        reason = "OtherPool" if c.pool[row] != c.pool[before] else _direction(c, row, before)
+        elsewhere = 0 <= c.pool[before] != c.pool[row]  # where it isn't known in which it is, no other one is
+        reason = "OtherPool" if elsewhere else _direction(c, row, before)
         was = f"{workers(int(c.workers[before]))} at {speed(float(c.goodput[before]))}"
         return reason, f"from {was} to {size}, {numbers}"
 
