@@ -17,7 +17,7 @@ class Tiresias(RequestedBatch):
     """Discretized least attained service: whoever had less than ``DEMOTED`` goes first, then first come first served.
 
     A job runs with all that its user asked for or not at all; one that doesn't fit is passed over. A job that goes on
-    running stays where it is.
+    running stays where it is. Users name no kind of accelerator: it is the one with most left.
     """
 
     def __init__(self) -> None:
@@ -29,12 +29,12 @@ class Tiresias(RequestedBatch):
         self, now: float, jobs: Sequence[JobView], cluster: Cluster, previous: Mapping[str, Placement]
     ) -> Mapping[str, Placement]:
         """Return placements for the jobs at the head of the queues."""
-        wanted = {job.job: asked(job, cluster) for job in jobs}
-        self._age(now, wanted, previous)
+        by_name = {job.job: job for job in jobs}
+        self._age(now, {job.job: asked(job, cluster) for job in jobs}, previous)
         left = {kind: cluster.capacity(kind) for kind in cluster.kinds}
         running = []
         for name in [*self._queues[0], *self._queues[1]]:
-            want = wanted[name]
+            want = asked(by_name[name], cluster, left)
             if want is not None and name in previous:  # also where it began with fewer nodes than work now
                 want = Asked(kind_of(previous[name], cluster), size(previous[name]))
             if want is not None and want.replicas <= left[want.kind]:
