@@ -43,7 +43,9 @@ def run(
     settings = BrainSettings.load(database_url=url)
     check(settings.database(), must_exist=True)  # before the models, which take longer to import than a refusal may
     from convoy.brain.serve.recommend import recommend
+    from convoy.core.process import logs
 
+    logs.configure("recommend")
     found = recommend(settings, job, namespace=namespace, **given)
     answer = found.answer
     if as_json:
