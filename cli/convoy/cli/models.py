@@ -16,7 +16,10 @@ app = typer.Typer(
 )
 
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="throughput, load, memory, startup or demand.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="MODEL", help="throughput, load, memory, startup, demand or efficiency.", show_default=False
+    ),
 ]
 AnyModel = Annotated[
     str | None, typer.Argument(metavar="[MODEL]", help="Only this model's versions.", show_default=False)

@@ -12,8 +12,9 @@ from convoy.brain.features import frames
 from convoy.brain.features.startup import startup_jobs
 from convoy.brain.models.registry.kinds import kind_of
 from convoy.brain.store.model_files import Registry, Stage
+from convoy.core.api.errors import NotFound
 from support.clock import FakeClock
-from support.stored import GIB, START, Stored, pod_load
+from support.stored import GIB, START, Stored, pod_load, speed
 
 WEEK = timedelta(days=7)
 
@@ -98,3 +99,41 @@ def test_rows_after_the_moment_of_the_fit_are_not_in_it(engine, stored, registry
         stored.pod(job, rank=0, cpu_allotted=1.0)
     version = fit(engine, registry, "startup", clock(timedelta(days=1)), fresh=WEEK).version
     assert (version.rows, version.trained_until) == (1, datetime(2026, 3, 2, 9, tzinfo=UTC))
+
+
+def test_efficiency_is_fitted_to_the_noise_that_jobs_told(engine, stored, registry):
+    """Noise grows by the 1.5th power of age, from a level of the job's own."""
+    generator = np.random.default_rng(0)
+    for number in range(10):
+        level, job = generator.normal(1.0, 1.0), stored.job(f"uid-{number}")
+        noise = np.exp(level + 1.5 * np.log(np.arange(1, 13)) + 0.1 * generator.standard_normal(12))
+        stored.speed(
+            job,
+            [
+                speed(3600.0 * hour + 3599.0, seconds=3600.0, grad_sqr=1.0, grad_var=float(32.0 * ratio))
+                for hour, ratio in enumerate(noise)
+            ],
+        )
+    stored.speed(stored.job("uid-silent"), [speed(60.0)])
+    found = fit(engine, registry, "efficiency", clock(timedelta(days=1)), fresh=WEEK)
+    assert (found.version.rows, found.version.jobs) == (120, 10)
+    assert (found.version.stage, found.decision.reason) == (Stage.CHAMPION, "BetterThanBaseline"), found.decision
+    model = loaded(registry, "efficiency")
+    assert model.drift_.slope == pytest.approx(1.5, abs=0.2)
+    noise = frames.gradient_noise(engine)
+    assert noise.groupby("job").size().tolist() == [12] * 10
+    assert noise["observed_at"].max() == pd.Timestamp(START) + pd.Timedelta(seconds=12 * 3600 - 1)
+    assert model.drift_ == kind_of("efficiency").model()().fit(noise).drift_
+
+
+def test_without_noise_there_is_no_efficiency_to_fit(engine, stored, registry):
+    stored.speed(stored.job(), [speed(60.0)])
+    with pytest.raises(NotFound, match="gradient_noise=True"):
+        fit(engine, registry, "efficiency", clock(timedelta(days=1)), fresh=WEEK)
+
+
+def test_too_few_readings_are_no_back_test(engine, stored, registry):
+    for number in range(6):
+        stored.speed(stored.job(f"uid-{number}"), [speed(60.0, grad_sqr=1.0, grad_var=32.0)])
+    found = fit(engine, registry, "efficiency", clock(timedelta(days=1)), fresh=WEEK)
+    assert (found.version.stage, found.decision.reason) == (Stage.REFUSED, "NoBackTest")

@@ -11,12 +11,14 @@ import pandas as pd
 from sqlalchemy.engine import Engine
 
 from convoy.brain.features import frames
+from convoy.brain.features.gradients import GRADIENT_NOISE
 from convoy.brain.features.layout import Layout
 from convoy.brain.features.memory import MEMORY_USAGE
 from convoy.brain.features.observations import OBSERVATIONS
 from convoy.brain.features.startup import STARTUP_JOBS, startup_jobs
 from convoy.brain.features.utilization import CLUSTER_HOURS
-from convoy.brain.models.registry import Contest
+from convoy.brain.models.registry import BackTest, Contest
+from convoy.brain.models.registry import efficiency_trial as efficiency
 from convoy.brain.models.registry.demand_trial import demand_trial
 from convoy.brain.models.registry.kinds import Restorable, kind_of
 from convoy.brain.models.registry.memory_trial import memory_trial
@@ -125,6 +127,23 @@ def _startup_contest(jobs: pd.DataFrame, model: Restorable, champion: Champion) 
     )
 
 
+def _noise(engine: Engine, now: datetime) -> pd.DataFrame:
+    return frames.gradient_noise(engine, until=now)
+
+
+def _efficiency_contest(noise: pd.DataFrame, model: Restorable, champion: Champion) -> Contest:
+    rows = efficiency.asked_rows(noise)
+
+    def tested(kind: object, of: str, *, learns: bool = True) -> BackTest:
+        return efficiency.efficiency_trial(cast(Any, kind), rows, of, learns=learns)
+
+    return Contest(
+        tested(type(model), "candidate"),
+        tested(type(model), NO_HISTORY, learns=False),
+        None if champion is None else tested(type(champion.model), champion.version.digest),
+    )
+
+
 RECIPES: Mapping[str, Recipe] = {
     "throughput": Recipe(
         OBSERVATIONS,
@@ -158,6 +177,14 @@ RECIPES: Mapping[str, Recipe] = {
         ("job",),
         "completed_at",
         "no job has succeeded yet; `convoy brain serve` keeps what masters report of them",
+    ),
+    "efficiency": Recipe(
+        GRADIENT_NOISE,
+        _noise,
+        _efficiency_contest,
+        ("job",),
+        "observed_at",
+        "no job told the noise of its gradients; ElasticTrainer(gradient_noise=True) estimates it",
     ),
 }
 """Of those kinds that the store holds the history of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from convoy.brain.features.gradients import GRADIENT_NOISE, gradient_noise
 from convoy.brain.features.layout import Layout
 from convoy.brain.features.machine_load import MACHINE_LOAD, machine_load
 from convoy.brain.features.memory import MEMORY_USAGE, memory_usage
@@ -14,6 +15,7 @@ from convoy.brain.features.utilization import CLUSTER_HOURS, MACHINE_HOURS, clus
 __all__ = [
     "LAYOUTS",
     "cluster_hours",
+    "gradient_noise",
     "history",
     "is_over",
     "machine_hours",
@@ -34,5 +36,6 @@ LAYOUTS: tuple[Layout, ...] = (
     MEMORY_USAGE,
     PLAN_OUTCOMES,
     STARTUP_JOBS,
+    GRADIENT_NOISE,
 )
 """What each function returns."""

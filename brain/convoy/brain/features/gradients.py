@@ -1,4 +1,4 @@
-"""The noise of gradients that a job told with its windows of speed: the newest hour of a round, as models read it.
+"""The noise of gradients that jobs told with their windows of speed: by the hour, and the newest hour of each round.
 
 Noise drifts as a job is trained, so that a round's mean would be late. Only windows themselves hold it, not the sums
 of hours: what retention has dropped isn't known any more.
@@ -6,49 +6,87 @@ of hours: what retention has dropped isn't known any more.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pandas as pd
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Engine
 
-from convoy.brain.features.layout import read_all
+from convoy.brain.features.columns import BY_NAME
+from convoy.brain.features.hours import Span
+from convoy.brain.features.layout import Layout, read_all
 from convoy.brain.features.speed import CONFIGURATION
+from convoy.brain.store.engine import snapshot
 from convoy.brain.store.sums import beginning
-from convoy.brain.store.tables import TrainingSpeed
+from convoy.brain.store.tables import Job, TrainingSpeed
 
 KEY = ("job_id", "round", *CONFIGURATION)
 STATISTICS = ("grad_sqr", "grad_var")
 
+GRADIENT_NOISE = Layout(
+    "gradient_noise",
+    "The noise of gradients of one job over an hour of a round, at one configuration, past warm-up.",
+    (
+        *(BY_NAME[name] for name in ("job", "observed_at", "window_seconds")),
+        *(BY_NAME[name] for name in ("workers", "batch_size", "accumulation_steps", *STATISTICS)),
+    ),
+    order=("job", "observed_at"),
+)
+
+
+def gradient_noise(engine: Engine, *, until: datetime | None = None) -> pd.DataFrame:
+    """Return what all jobs told of the noise of their gradients (``GRADIENT_NOISE``).
+
+    Args:
+        engine: of the store.
+        until: what was measured before that moment; None: all.
+
+    Raises:
+        InvalidInput: a moment that is no datetime, or has no time zone.
+        Unavailable: the database can't be reached now.
+    """
+    query = sa.select(Job.id)
+    with snapshot(engine, TrainingSpeed) as connection:
+        hours = _hours(connection, query, *Span(None, until).holds(TrainingSpeed.ended_at))
+        names = read_all(connection, sa.select(Job.id.label("job_id"), Job.uid.label("job")))
+    return GRADIENT_NOISE.joined([GRADIENT_NOISE.typed(_at_smallest(hours.merge(names, on="job_id")))])
+
 
 def with_noise(connection: Connection, jobs: sa.Select[Any], rounds: pd.DataFrame) -> pd.DataFrame:
     """Return ``rounds`` (rows by ``KEY``) with ``grad_sqr`` and ``grad_var``, NaN where nothing was told.
-
-    Windows tell the variance of one sample's gradient; models ask for that of the job's smallest global batch.
 
     Args:
         connection: on a snapshot.
         jobs: a query of jobs' numbers.
         rounds: a row a (job, round, configuration).
     """
-    newest = _newest_hours(connection, jobs)
-    if newest.empty:
+    hours = _hours(connection, jobs)
+    if hours.empty:
         return rounds.assign(**dict.fromkeys(STATISTICS, float("nan")))
-    found = rounds.merge(newest, on=list(KEY), how="left")
-    batch = found["workers"] * found["batch_size"] * found["accumulation_steps"].fillna(1.0)
-    return found.assign(grad_var=found["grad_var"] / batch.groupby(found["job_id"]).transform("min"))
+    newest = hours.sort_values("observed_at", kind="stable").drop_duplicates(list(KEY), keep="last")
+    return _at_smallest(rounds.merge(newest[[*KEY, *STATISTICS]], on=list(KEY), how="left"))
 
 
-def _newest_hours(connection: Connection, jobs: sa.Select[Any]) -> pd.DataFrame:
+def _at_smallest(frame: pd.DataFrame) -> pd.DataFrame:
+    """Windows tell the variance of one sample's gradient; models ask for that of the job's smallest global batch."""
+    batch = frame["workers"] * frame["batch_size"] * frame["accumulation_steps"].fillna(1.0)
+    return frame.assign(grad_var=frame["grad_var"] / batch.groupby(frame["job_id"]).transform("min"))
+
+
+def _hours(connection: Connection, jobs: sa.Select[Any], *conditions: sa.ColumnElement[bool]) -> pd.DataFrame:
+    """Return means by ``KEY`` and hour, with ``observed_at`` (its last window's end) and ``window_seconds``."""
     t = TrainingSpeed
     keys = {name: getattr(t, name) for name in KEY}
-    hour = beginning(t.ended_at, "hour", connection.dialect.name)
     query = (
         sa.select(
-            *keys.values(), hour.label("hour"), *(sa.func.avg(getattr(t, name)).label(name) for name in STATISTICS)
+            *keys.values(),
+            sa.func.max(t.ended_at).label("observed_at"),
+            sa.func.sum(t.seconds).label("window_seconds"),
+            *(sa.func.avg(getattr(t, name)).label(name) for name in STATISTICS),
         )
-        .where(t.job_id.in_(jobs), t.grad_var.is_not(None), t.warming.is_(False))
-        .group_by(*keys.values(), hour)
+        .where(t.job_id.in_(jobs), t.grad_var.is_not(None), t.warming.is_(False), *conditions)
+        .group_by(*keys.values(), beginning(t.ended_at, "hour", connection.dialect.name))
     )
-    hours = read_all(connection, query).astype(dict.fromkeys((*CONFIGURATION, *STATISTICS), "float64"))
-    return hours.sort_values("hour", kind="stable").drop_duplicates(list(KEY), keep="last").drop(columns="hour")
+    numbers = (*CONFIGURATION, "window_seconds", *STATISTICS)
+    return read_all(connection, query).astype(dict.fromkeys(numbers, "float64"))

@@ -8,6 +8,7 @@ import pytest
 
 from convoy.brain.models import ThroughputModel
 from convoy.brain.models.demand import DemandModel
+from convoy.brain.models.efficiency import EfficiencyModel
 from convoy.brain.models.memory import MemoryModel
 from convoy.brain.models.registry import ModelFile, decode, encode
 from convoy.brain.models.registry.kinds import kind_of
@@ -62,6 +63,18 @@ def throughput():
     return model, lambda each: each.predict(observed, asked)
 
 
+def efficiency():
+    generator = np.random.default_rng(0)
+    hours = pd.date_range("2026-01-01", periods=20, freq="h", tz="UTC")
+    parts = []
+    for number in range(6):
+        noise = 5.0 * np.exp(np.cumsum(generator.normal(0.1, 0.2, len(hours))))
+        rows = pd.DataFrame({"observed_at": hours, "workers": 2.0, "batch_size": 32.0, "grad_sqr": 1.0})
+        parts.append(rows.assign(job=f"job-{number}", grad_var=noise))
+    asked = pd.DataFrame({"job": "job-0", "workers": 2.0, "batch_size": [32.0, 256.0]})
+    return EfficiencyModel().fit(pd.concat(parts[1:])), lambda each: each.predict(parts[0], asked)
+
+
 def kept(name):
     """Skip where this version has no such model, or can't keep it."""
     try:
@@ -70,7 +83,7 @@ def kept(name):
         pytest.skip(str(error))
 
 
-FITTED = {"demand": demand, "memory": memory, "startup": startup, "throughput": throughput}
+FITTED = {"demand": demand, "efficiency": efficiency, "memory": memory, "startup": startup, "throughput": throughput}
 
 
 @pytest.mark.parametrize("name", FITTED)

@@ -142,6 +142,21 @@ KINDS: dict[str, Kind] = {
             ("Not for the next minutes, and not for single jobs.",),
             "week",
         ),
+        Kind(
+            "efficiency",
+            "convoy.brain.models.efficiency",
+            "EfficiencyModel",
+            "what a sample of a larger batch is worth",
+            "Learns from past jobs how the noise of gradients drifts as a job is trained, and differs between "
+            "batches. Together with a job's own readings it gives what a sample is worth at another batch.",
+            "`EfficiencyModel.predict(observed, query, level)`: samples of the initial batch, with intervals; "
+            "`GoodputModel` multiplies it with speed.",
+            (
+                "A step down of the learning rate, which makes noise jump, can't be foreseen.",
+                "The first readings of a job say little of the later ones.",
+            ),
+            ("Not for jobs that report no noise of their gradients.", "Not for the quality that training ends at."),
+        ),
     )
 }
 

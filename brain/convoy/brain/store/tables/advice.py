@@ -111,7 +111,7 @@ class ModelVersion(Base):
     )
 
     id: Mapped[int] = mapped_column(ID, primary_key=True, autoincrement=True)
-    name: Mapped[str] = mapped_column(name_type(64), doc="throughput | load | memory | startup | demand")
+    name: Mapped[str] = mapped_column(name_type(64), doc="throughput | load | memory | startup | demand | ...")
     version: Mapped[int] = mapped_column(sa.Integer())
     digest: Mapped[str] = mapped_column(sa.CHAR(64), doc="SHA-256 of its file")
     stage: Mapped[str] = mapped_column(name_type(16), doc="candidate | champion | retired | refused")
