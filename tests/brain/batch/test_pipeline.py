@@ -33,7 +33,7 @@ from support.batches import (
 )
 from support.disposable import disposable_mariadb
 from support.loglinear import LogLinear
-from support.stored import Stored
+from support.stored import GIB, Stored
 from support.waiting import until
 
 LIMIT = 120.0
@@ -152,6 +152,39 @@ def test_without_a_cluster_at_hand_what_is_applied_stands_for_the_masters_next_q
     assert outcomes == {"first": "NextAnswer", "second": "NextAnswer", "by-hand": "SizeNotLeftToUs"}
     statuses = sorted(row["status"] for row in proposed(engine).values())
     assert statuses == ["accepted", "accepted", "proposed"]
+
+
+def test_where_machines_are_known_all_jobs_share_them(engine, home):
+    fill(engine, home)
+    Stored(engine).machine("one", "default", cpu_allocatable=10.0, memory_allocatable=64 * GIB, ready=True)
+    outcome = run(surroundings(engine, home))
+    together = outcome.run.report["plan"]["together"]
+    assert (together["decided"], together["method"]) == (True, "Exact"), together
+    assert 0.0 <= together["gap"] < 1e-3
+    assert any(one["resource"] == "cpu" and one["used"] <= 10.0 for one in together["prices"])
+    advised = proposed(engine).values()
+    assert 3 < sum(one["workers"] for one in advised) <= 10
+    for one in advised:
+        assert (one["status"] == "proposed") == (one["workers"] != 1)
+        assert "alone it would get 8 workers [MoreSpeed]" in one["message"]
+        chosen = next(option for option in one["options"] if option["workers"] == one["workers"])
+        assert chosen["verdict"] == "chosen for all jobs together"
+        assert one["predicted"] == pytest.approx(chosen["predicted"])
+
+
+def test_a_fault_of_the_plan_for_all_leaves_each_job_its_own(engine, home, monkeypatch):
+    fill(engine, home)
+    Stored(engine).machine("one", "default", cpu_allocatable=10.0, memory_allocatable=64 * GIB, ready=True)
+
+    def broken(*args, **options):
+        raise ArithmeticError("no plan")
+
+    monkeypatch.setattr("convoy.brain.batch.joint.plan_cluster", broken)
+    outcome = run(surroundings(engine, home))
+    assert outcome.ending is Ending.DONE
+    assert outcome.run.report["plan"]["together"]["error"] == "[ArithmeticError] no plan"
+    assert [one["workers"] for one in proposed(engine).values()] == [8, 8, 8]
+    assert "1 error" in outcome.message
 
 
 class Fails(LogLinear):

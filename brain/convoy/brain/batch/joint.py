@@ -21,6 +21,7 @@ from convoy.core.process import logs
 log = logs.get("brain.batch")
 
 OTHER_POOL = "OtherPool"
+"""The cluster's plan would have the job move to other machines: a size can be changed, a pool can't."""
 _PRICES = 50
 """Marginal prices that the run's row holds at most."""
 
@@ -73,9 +74,11 @@ def agreed(answer: JobRecommendation, joint: JobAnswer, current: int, current_ps
         return replace(
             answer, decision=Decision.UNDEFINED, reason=joint.reason, message=joint.message, target_workers=current
         )
-    if joint.decision is ClusterDecision.KEEP or joint.reason == OTHER_POOL:
+    ps = joint.ps or current_ps
+    stays = joint.decision is ClusterDecision.KEEP or (joint.workers, ps) == (current, current_ps)
+    if stays or joint.reason == OTHER_POOL:
         return _at(answer, joint, Decision.KEEP, current, current_ps)
-    return _at(answer, joint, Decision.CHANGE, joint.workers, joint.ps or current_ps)
+    return _at(answer, joint, Decision.CHANGE, joint.workers, ps)
 
 
 def _at(answer: JobRecommendation, joint: JobAnswer, decision: Decision, workers: int, ps: int) -> JobRecommendation:

@@ -147,6 +147,8 @@ class _Reader:
             asked, observed = self._request(row, mine)
             at = self._pool_of(mine.get("worker"))
             pools = self._pools(row, asked, at)
+            if not at and len(pools) == 1:  # what it holds, it holds where alone it can be
+                at = pools[0].name
             try:
                 offer = offered(self.model, observed, asked, prices, pools, at)
             except Exception as error:  # a model's fault at one job is no reason to plan for none
