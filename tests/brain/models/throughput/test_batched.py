@@ -82,7 +82,7 @@ def random_job(generator: np.random.Generator, strategy: str, unknown_batch: boo
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(FORMS)), st.booleans(), st.integers(1, 12))
 def test_random_jobs_end_where_each_ones_own_fit_does(
     seed: int, strategy: str, unknown_batch: bool, count: int
@@ -151,13 +151,13 @@ def test_a_history_of_many_jobs_teaches_the_same_together_and_one_by_one(monkeyp
     from convoy.brain.models.throughput import learning
 
     few = [
-        learning.HistoryJob(job.name, job.labels, replace(job.observations.relative(16.0), group=""))
+        replace(job, observations=replace(job.observations.relative(16.0), group=""), scatter=(0.0, 0.0))
         for job in jobs_of(simulated_history(12, seed=5), 8)
     ]
     monkeypatch.setattr(learning, "REFINEMENTS", 0)
-    apart, _ = learning.learn(few, (0.0, 0.0), ALL_REDUCE)
+    apart, _ = learning.learn(few, ALL_REDUCE)
     monkeypatch.setattr(learning, "MOST_SINGLE", 0)
-    together, _ = learning.learn(few, (0.0, 0.0), ALL_REDUCE)
+    together, _ = learning.learn(few, ALL_REDUCE)
     for one, other in zip(apart.jobs, together.jobs, strict=True):
         assert other.theta == pytest.approx(one.theta, abs=1e-3)
 

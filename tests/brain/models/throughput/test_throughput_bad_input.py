@@ -131,16 +131,31 @@ def test_beyond_all_history_the_interval_grows(learned: ThroughputModel) -> None
     assert answer["latent_sd"].is_monotonic_increasing
 
 
-def test_history_of_the_job_itself_is_ignored() -> None:
+def test_rows_of_the_history_of_an_observed_job_are_ignored() -> None:
     history = simulated_history(6, seed=2)
-    own = history[history["job"] == "job-0"].iloc[:1]
-    query = history[history["job"] == "job-0"].drop(columns="throughput")
-    with_own = ThroughputModel().fit(history).predict(own, query)
-    wrecked = history.assign(throughput=history["throughput"].where(history["job"] != "job-0", 1e6))
-    assert with_own["latent_sd"].min() > 0
-    # the job's own rows shape only what all jobs share, never its own prior
-    other = ThroughputModel().fit(wrecked).predict(own, query)
-    assert (other["mean"] / with_own["mean"]).between(0.5, 2).all()
+    mine = history["job"] == "job-0"
+    own, query = history[mine].iloc[:1], history[mine].drop(columns="throughput")
+    model = ThroughputModel().fit(history.assign(throughput=history["throughput"].where(~mine, 1e6)))
+    expected = ThroughputModel().fit(history[~mine]).predict(own, query)
+    pd.testing.assert_frame_equal(model.predict(own, query), expected)
+    again = ThroughputModel.restored(model.state())
+    pd.testing.assert_frame_equal(again.predict(own, query), expected, check_exact=True)
+    others = ThroughputModel().fit(history).predict(own.assign(job="new"), query.assign(job="new"))
+    assert not np.allclose(others["mean"], expected["mean"])
+
+
+def test_a_history_of_nothing_but_the_job_itself_is_none() -> None:
+    history = simulated_history(1, seed=2)
+    own, query = history.iloc[:1], history.drop(columns="throughput")
+    expected = ThroughputModel().fit(pd.DataFrame()).predict(own, query)
+    pd.testing.assert_frame_equal(ThroughputModel().fit(history).predict(own, query), expected)
+
+
+def test_a_jobs_name_changes_nothing(learned: ThroughputModel) -> None:
+    observed = seen(workers=[1, 2], throughput=[100.0, 180.0])
+    first = learned.predict(observed, questions(3, 4))
+    second = learned.predict(observed.assign(job="another"), questions(3, 4).assign(job="another"))
+    pd.testing.assert_frame_equal(first, second, check_exact=True)
 
 
 def test_a_level_outside_zero_and_one_is_refused(learned: ThroughputModel) -> None:

@@ -161,11 +161,24 @@ class Observations:
         return len(self.log_speed)
 
     @property
+    def table(self) -> Array:
+        """All numbers, a row a configuration; with the group all that there is."""
+        arrays = [getattr(self.configurations, one.name) for one in fields(Configurations)]
+        return np.column_stack([*arrays, self.log_speed, self.variance, self.sessions, *self.shown])
+
+    @classmethod
+    def of(cls, table: Array, group: str) -> Observations:
+        """Return the observations of a ``table``."""
+        names = [one.name for one in fields(Configurations)]
+        columns = np.ascontiguousarray(table.T)
+        configurations = Configurations(**dict(zip(names, columns, strict=False)))
+        log_speed, variance, sessions, *shown = columns[len(names) :]
+        return cls(configurations, log_speed, variance, sessions, np.array(shown), group)
+
+    @property
     def content(self) -> bytes:
         """What tells these observations from others, but for the group."""
-        arrays = [getattr(self.configurations, one.name) for one in fields(Configurations)]
-        arrays += [self.log_speed, self.variance, self.sessions, self.shown]
-        return b"".join(np.asarray(array, dtype=np.float64).tobytes() for array in arrays)
+        return self.table.tobytes()
 
     def relative(self, batch: float) -> Observations:
         """Return the observations with samples counted in units of ``batch``."""

@@ -9,7 +9,7 @@ that make each history job, left out, most likely.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from convoy.brain.models.throughput import batched
 from convoy.brain.models.throughput.errors import Fitted, learn_errors, learn_field, learn_scales
-from convoy.brain.models.throughput.frame import Observations
+from convoy.brain.models.throughput.history import JobRows
 from convoy.brain.models.throughput.misfit import SCALES, Errors, Misfit, Seen
 from convoy.brain.models.throughput.mode import Mode, Scope, find_mode
 from convoy.brain.models.throughput.physics import Array, Form
@@ -54,24 +54,10 @@ MOST_COMPARED = 200
 LIKENESS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95])
 
 
-@dataclass(frozen=True)
-class HistoryJob:
-    """One job of the history: what it showed and which labels it carries."""
-
-    name: str
-    labels: dict[str, str]
-    observations: Observations
-
-
-def learn(
-    jobs: Iterable[HistoryJob], scatter: tuple[float, float], form: Form, rounds: int = 8
-) -> tuple[Prior, list[Fitted]]:
-    """Learn a prior from jobs with at least one usable observation; return it and the jobs, fitted under it.
-
-    ``scatter`` is the summed squared deviation among repeated measurements, and its degrees of freedom.
-    """
+def learn(jobs: Iterable[JobRows], form: Form, rounds: int = 8) -> tuple[Prior, list[Fitted]]:
+    """Learn a prior from jobs with at least one usable observation; return it and the jobs, fitted under it."""
     usable = tuple(job for job in jobs if len(job.observations))
-    squares, freedom = scatter
+    squares, freedom = np.sum([job.scatter for job in usable], axis=0) if usable else (0.0, 0.0)
     default = Errors()
     session = float(np.sqrt((squares + 5 * default.session**2) / (freedom + 5)))
     errors = replace(default, session=max(session, 0.01))
@@ -128,7 +114,7 @@ def _modes(seen: list[Seen], scope: Scope, scales: list[float], starts: list[Arr
 
 
 def _refined(
-    jobs: tuple[HistoryJob, ...], fitted: list[Fitted], misfit: Misfit, pseudo_jobs: float, form: Form
+    jobs: tuple[JobRows, ...], fitted: list[Fitted], misfit: Misfit, pseudo_jobs: float, form: Form
 ) -> list[Fitted]:
     """Return the jobs with the moments of each one's posterior, drawn rather than linearized, by Monte Carlo EM.
 
@@ -152,7 +138,7 @@ def _refined(
     return fitted
 
 
-def _batch_spread(jobs: tuple[HistoryJob, ...]) -> float:
+def _batch_spread(jobs: tuple[JobRows, ...]) -> float:
     """Return the standard deviation of the logarithm of batches within jobs of more than one configuration."""
     batches = [np.log(job.observations.configurations.batch_size) for job in jobs if len(job.observations) > 1]
     batches = [batch for batch in batches if not np.isnan(batch).any()]
@@ -165,7 +151,7 @@ def _of_scale(misfit: Misfit, scale: float) -> Misfit:
 
 
 def _learn_likeness(
-    label: str, jobs: tuple[HistoryJob, ...], fitted: list[Fitted], misfit: Misfit, pseudo_jobs: float, form: Form
+    label: str, jobs: tuple[JobRows, ...], fitted: list[Fitted], misfit: Misfit, pseudo_jobs: float, form: Form
 ) -> float:
     """Return how alike jobs sharing ``label`` are: what makes each, left out, most likely given its group."""
     groups: dict[str, list[int]] = {}

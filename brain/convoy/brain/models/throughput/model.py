@@ -5,7 +5,6 @@ The physics is in ``physics``, what history teaches in ``prior`` and ``learning`
 
 from __future__ import annotations
 
-import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,8 +28,8 @@ from convoy.brain.models.throughput.frame import (
     rows_by_job,
 )
 from convoy.brain.models.throughput.held_out import corrected, width
-from convoy.brain.models.throughput.history import jobs_of
-from convoy.brain.models.throughput.learning import HistoryJob, learn
+from convoy.brain.models.throughput.history import JobRows, jobs_of
+from convoy.brain.models.throughput.learning import learn
 from convoy.brain.models.throughput.misfit import Misfit
 from convoy.brain.models.throughput.physics import ALL_REDUCE, SERVED, Array, Configurations, Form, with_unknown_batch
 from convoy.brain.models.throughput.posterior import Draws, Posterior, infer
@@ -47,6 +46,9 @@ MANY_BATCHES = 16
 """Configurations beyond which a job's typical batch counts as known no better."""
 LEARNED_CONFIGURATIONS = 48
 """Configurations of one job that a prior is learned from: more add little to eight coefficients."""
+MOST_APART = 100
+"""Jobs of a history up to which one that is asked about is left out exactly: all is learned anew without it. Of more,
+one job hardly moves what all have in common, and is only left out of the scopes."""
 COLUMNS = ("mean", "lower", "upper", "latent_sd", "reason")
 
 
@@ -109,6 +111,15 @@ class _Asked:
     """What is believed of the job given some of its observations, batches in units of ``batch``."""
 
 
+@dataclass(frozen=True)
+class _Source:
+    """Where a prior is from: a kind's jobs (of none: the default), one of them perhaps left out, for a form."""
+
+    kind: str
+    without: str
+    active: tuple[int, ...]
+
+
 class ThroughputModel:
     """Speed of training jobs, with all-reduce or parameter servers, from a history and a job's own observations.
 
@@ -146,7 +157,7 @@ class ThroughputModel:
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
         self.priors_: dict[str, Prior] = {}
-        self._recast: dict[tuple[str, tuple[int, ...]], Prior] = {}
+        self._recast: OrderedDict[_Source, Prior] = OrderedDict()
         self._draws: OrderedDict[tuple[object, ...], tuple[list[Draws], Misfit]] = OrderedDict()
         self._posteriors: OrderedDict[tuple[object, ...], Posterior] = OrderedDict()
 
@@ -156,20 +167,17 @@ class ThroughputModel:
         Of a history of more than some hundred jobs the jobs are fitted together where torch is installed (one by one,
         to the same end but slower, where it isn't), and what a comparison of jobs teaches is learned from some.
         """
-        jobs: dict[str, list[HistoryJob]] = {}
-        scatters: dict[str, Array] = {}
+        jobs: dict[str, list[JobRows]] = {}
         for job in jobs_of(history, LEARNED_CONFIGURATIONS):
             kind = kind_of(job.observations.configurations)
             own = job.observations.relative(_unit(job.observations.configurations))
-            jobs.setdefault(kind, []).append(HistoryJob(job.name, job.labels, own))
-            scatters[kind] = scatters.get(kind, np.zeros(2)) + job.scatter
+            jobs.setdefault(kind, []).append(replace(job, observations=own))
         self.priors_ = {
-            kind: corrected(*learn(sorted(found, key=lambda job: job.name), tuple(scatters[kind]), FORMS[kind]))
-            for kind, found in jobs.items()
+            kind: _learned(sorted(found, key=lambda job: job.name), FORMS[kind]) for kind, found in jobs.items()
         }
+        self._recast.clear()
         self._draws.clear()
         self._posteriors.clear()
-        self._recast.clear()
         return self
 
     def state(self) -> State:
@@ -194,7 +202,8 @@ class ThroughputModel:
 
         Args:
             observed: measurements of the jobs asked about; may be empty. Rows of the history of the same jobs are
-                ignored.
+                ignored: all is learned anew without each, up to 100 jobs; of more, one job hardly moves what all
+                have in common, and its rows are only left out of what is believed of jobs like it.
             query: one row a question.
             level: probability of the interval, in (0, 1).
 
@@ -292,45 +301,68 @@ class ThroughputModel:
             sizes = observations.configurations if len(observations) else configurations
             batch = _unit(sizes) if len(sizes) else 1.0
             labels = {**labels_of(own), **labels_of(rows)}
-            prior = self._prior_for(observations.configurations, configurations)
+            source, prior = self._prior_for(name, observations.configurations, configurations)
             observations = replace(observations.relative(batch), group=group_of(labels))
-            believed = partial(self._posterior, name, labels, batches=len(sizes), prior=prior)
+            believed = partial(self._posterior, name, labels, batches=len(sizes), source=source, prior=prior)
             relative = configurations.relative(batch)
             answers.append(
                 _Asked(places, places[usable], why, relative, batch, believed(observations), prior, believed)
             )
         return answers
 
-    def _prior_for(self, observed: Configurations, asked: Configurations) -> Prior:
+    def _prior_for(self, name: str, observed: Configurations, asked: Configurations) -> tuple[_Source, Prior]:
         """Return the prior of a job: its kind's; where no such job was seen, that of the kind most like it."""
         kinds = [kind for one in (observed, asked) for kind in kinds_of(one)] or ["allreduce"]
         learned = [kind for kind in _most_alike(kinds[0]) if kind in self.priors_]
         active = {index for kind in kinds for index in FORMS[kind].active}
-        key = (learned[0] if learned else "", tuple(sorted(active)))
-        if key not in self._recast:
-            form = FORMS[kinds[0]] if active == set(FORMS[kinds[0]].active) else Form(key[1])
-            self._recast[key] = self.priors_[learned[0]].recast(form) if learned else Prior(form=form)
-        return self._recast[key]
+        form = FORMS[kinds[0]] if active == set(FORMS[kinds[0]].active) else Form(tuple(sorted(active)))
+        for kind in learned:
+            source = _Source(kind, name if self._is_evidence(kind, name) else "", form.active)
+            prior = self._prior_of(source, form)
+            if prior.jobs:
+                return source, prior
+        source = _Source("", "", form.active)
+        return source, self._prior_of(source, form)
+
+    def _is_evidence(self, kind: str, name: str) -> bool:
+        return any(job.name == name for job in self.priors_[kind].evidence)
+
+    def _prior_of(self, source: _Source, form: Form) -> Prior:
+        if source not in self._recast:
+            prior = self.priors_.get(source.kind, Prior())
+            if source.without:
+                prior = _learned([job for job in prior.evidence if job.name != source.without], prior.form)
+            self._recast[source] = prior.recast(form)
+            if len(self._recast) > CACHED_PRIORS:
+                self._recast.popitem(last=False)
+        return self._recast[source]
 
     def _posterior(
-        self, name: str, labels: dict[str, str], observations: Observations, batches: int, prior: Prior
+        self,
+        name: str,
+        labels: dict[str, str],
+        observations: Observations,
+        batches: int,
+        source: _Source,
+        prior: Prior,
     ) -> Posterior | None:
-        draws, misfit = self._known(name, labels, min(batches, MANY_BATCHES), prior)
+        draws, misfit = self._known(name, labels, min(batches, MANY_BATCHES), source, prior)
         if not len(observations) and len(draws) == 1:
             return None
-        key = (name, tuple(sorted(labels.items())), batches, id(prior), observations.content)
+        key = (name, tuple(sorted(labels.items())), batches, source, observations.content)
         if key not in self._posteriors:
-            # the same question has the same answer: the seed follows from the job
-            generator = np.random.default_rng([self.seed, zlib.crc32(name.encode())])
+            generator = np.random.default_rng([self.seed, 1])  # the same question has the same answer
             self._posteriors[key] = infer(observations, draws, misfit, generator)
             if len(self._posteriors) > CACHED_POSTERIORS:
                 self._posteriors.popitem(last=False)
         return self._posteriors[key]
 
-    def _known(self, name: str, labels: dict[str, str], batches: int, prior: Prior) -> tuple[list[Draws], Misfit]:
+    def _known(
+        self, name: str, labels: dict[str, str], batches: int, source: _Source, prior: Prior
+    ) -> tuple[list[Draws], Misfit]:
         """Return draws of the scopes that apply to a job, and the misfit, from other jobs than itself."""
         known = any(job.name == name for job in prior.jobs)
-        key = (id(prior), name if known else None, tuple(sorted(labels.items())), batches)
+        key = (source, name if known else None, tuple(sorted(labels.items())), batches)
         if key in self._draws:
             self._draws.move_to_end(key)
             return self._draws[key]
@@ -350,6 +382,11 @@ class ThroughputModel:
         inside = np.all((wanted >= seen.min(axis=0) - 1e-9) & (wanted <= seen.max(axis=0) + 1e-9), axis=1)
         ran = asked.same(observations.configurations).any(axis=1)
         return np.where(ran, "Observed", np.where(inside, "Interpolated", beyond)).astype(object)
+
+
+def _learned(jobs: list[JobRows], form: Form) -> Prior:
+    prior = corrected(*learn(jobs, form))
+    return replace(prior, evidence=tuple(jobs)) if len(jobs) <= MOST_APART else prior
 
 
 def _by_job(frame: pd.DataFrame, default: str | None = None) -> list[tuple[str, pd.DataFrame]]:

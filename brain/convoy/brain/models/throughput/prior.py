@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from convoy.brain.models.throughput.history import JobRows
 from convoy.brain.models.throughput.misfit import Misfit
 from convoy.brain.models.throughput.mode import Scope
 from convoy.brain.models.throughput.physics import ALL_REDUCE, LEVEL, NAMES, SAMPLE, Array, Form
@@ -111,6 +112,8 @@ class Prior:
     """How many jobs the physical default counts for in the covariance among jobs."""
     widths: tuple[float, ...] = (1.0, 1.0, 1.0)
     """By how much jobs left out ask for wider intervals; of ``held_out``."""
+    evidence: tuple[JobRows, ...] = ()
+    """What the jobs showed; kept where they are so few that one of them shapes all of this."""
 
     def scopes(self, labels: dict[str, str], without: Iterable[str] = (), batches: int = 0) -> list[Scope]:
         """Return the scopes that apply to a job with ``labels``, from the history's jobs except those named.

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from convoy.brain.models.state import State
+from convoy.brain.models.throughput.frame import Observations
+from convoy.brain.models.throughput.history import JobRows
 from convoy.brain.models.throughput.misfit import Errors, Field, Misfit
 from convoy.brain.models.throughput.physics import NAMES, Form
 from convoy.brain.models.throughput.prior import PastJob, Prior
@@ -36,7 +38,19 @@ def saved(priors: dict[str, Prior], seed: int) -> State:
         tensors[f"{kind}.places"] = shared.places
         tensors[f"{kind}.residual"] = shared.residual
         tensors[f"{kind}.shared"] = shared.covariance
+        kinds[kind]["evidence"] = [_evidence(job) for job in prior.evidence]
+        for place, job in enumerate(prior.evidence):
+            tensors[f"{kind}.evidence.{place}"] = job.observations.table
     return State({"seed": seed, "kinds": kinds}, tensors)
+
+
+def _evidence(job: JobRows) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "labels": job.labels,
+        "group": job.observations.group,
+        "scatter": [float(one) for one in job.scatter],
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -74,5 +88,14 @@ def restored(state: State) -> tuple[dict[str, Prior], int]:
             Form(tuple(NAMES.index(name) for name in document["coefficients"])),
             document["pseudo_jobs"],
             tuple(document["widths"]),
+            tuple(
+                JobRows(
+                    job["name"],
+                    job["labels"],
+                    Observations.of(np.asarray(state.tensors[f"{kind}.evidence.{place}"]), job["group"]),
+                    (job["scatter"][0], job["scatter"][1]),
+                )
+                for place, job in enumerate(document.get("evidence", []))
+            ),
         )
     return priors, int(state.document["seed"])
