@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convoy.brain.models import ThroughputModel
+from convoy.core.api.errors import InvalidInput
 from support.simulated_jobs import simulated_history
 
 SMALL = ThroughputModel().fit(simulated_history(3, seed=5))
@@ -156,6 +157,11 @@ def test_a_jobs_name_changes_nothing(learned: ThroughputModel) -> None:
     first = learned.predict(observed, questions(3, 4))
     second = learned.predict(observed.assign(job="another"), questions(3, 4).assign(job="another"))
     pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+def test_joint_draws_of_too_many_configurations_are_refused(learned: ThroughputModel) -> None:
+    with pytest.raises(InvalidInput, match="5001 configurations of one job: expected at most 5000"):
+        learned.sample(seen(workers=[1], throughput=[100.0]), questions(*range(1, 5002)), 1, seed=0)
 
 
 def test_a_level_outside_zero_and_one_is_refused(learned: ThroughputModel) -> None:

@@ -46,6 +46,7 @@ MANY_BATCHES = 16
 """Configurations beyond which a job's typical batch counts as known no better."""
 LEARNED_CONFIGURATIONS = 48
 """Configurations of one job that a prior is learned from: more add little to eight coefficients."""
+MOST_JOINT = 5000
 MOST_APART = 100
 """Jobs of a history up to which one that is asked about is left out exactly: all is learned anew without it. Of more,
 one job hardly moves what all have in common, and is only left out of the scopes."""
@@ -233,11 +234,20 @@ class ThroughputModel:
         return frame
 
     def sample(self, observed: pd.DataFrame, query: pd.DataFrame, draws: int, seed: int) -> Array:
-        """Return joint draws (draws, rows of ``query``) of the latent speeds in samples/s; NaN where undefined."""
+        """Return joint draws (draws, rows of ``query``) of the latent speeds in samples/s; NaN where undefined.
+
+        Raises:
+            InvalidInput: more than 5,000 rows of one job are asked about: memory grows with their square.
+        """
         result = np.full((draws, len(query)), np.nan)
         generator = np.random.default_rng(seed)  # one for all: what isn't known of one job tells nothing of another
         for asked in self._asked(observed, query):
             if asked.posterior is not None and len(asked.usable):
+                if len(asked.usable) > MOST_JOINT:
+                    raise InvalidInput(
+                        f"query has {len(asked.usable)} configurations of one job: expected at most {MOST_JOINT}, since "
+                        "joint draws take memory with their square; ask for fewer, or for predictions"
+                    )
                 values = asked.posterior.joint(asked.configurations, draws, generator) + np.log(asked.batch)
                 result[:, asked.usable] = np.exp(np.clip(values, -LARGEST, LARGEST))
         return result
