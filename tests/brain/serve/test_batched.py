@@ -8,6 +8,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from convoy.brain.models.efficiency import EfficiencyModel
 from convoy.brain.plan import Decision, JobRecommendation, JobRequest, Limits, Needs, Prices
 from convoy.brain.serve.batched import planned
 from support.known_speeds import KnownSpeeds
@@ -41,7 +42,7 @@ def seen(noise: float | None) -> pd.DataFrame:
 
 def plan(noise: float | None, *adjustable: str, **limits: int) -> JobRecommendation:
     request = replace(REQUEST, adjustable=adjustable, limits=replace(REQUEST.limits, **limits))
-    return planned(MODEL, seen(noise), request, Prices(), Needs())
+    return planned(MODEL, seen(noise), request, Prices(), Needs(), EfficiencyModel())
 
 
 def test_a_noisy_job_gets_a_larger_batch() -> None:

@@ -184,7 +184,8 @@ RECIPES: Mapping[str, Recipe] = {
         _efficiency_contest,
         ("job",),
         "observed_at",
-        "no job told the noise of its gradients; ElasticTrainer(gradient_noise=True) estimates it",
+        "no job told the noise of its gradients; ElasticTrainer(gradient_noise=True) estimates it, and `convoy brain "
+        "serve` keeps what masters report of it",
     ),
 }
 """Of those kinds that the store holds the history of."""

@@ -14,6 +14,7 @@ import pandas as pd
 from sqlalchemy.engine import Engine
 
 from convoy.brain.features import frames
+from convoy.brain.models.efficiency import EfficiencyModel
 from convoy.brain.models.registry.facts import frame_digest
 from convoy.brain.plan import Decision, JobRecommendation, JobRequest, Needs, Prices
 from convoy.brain.serve import translate
@@ -162,12 +163,12 @@ class Adviser:
         observed, request = question.observed, question.request
         try:
             needs = self._companions.needs(question.asked, learned.load)
-            return planned(learned.model, observed, request, self._prices, needs)
+            return planned(learned.model, observed, request, self._prices, needs, self._companions.efficiency())
         except Unavailable:
             raise
         except Exception as error:
             log.error("a model of what pods need failed", job=request.job, exc_info=error)
-            answer = planned(learned.model, observed, request, self._prices, Needs())
+            answer = planned(learned.model, observed, request, self._prices, Needs(), EfficiencyModel())
             note = f"cores and memory weren't looked at: a model failed ({type(error).__name__}: {error})"
             return replace(answer, notes=(*answer.notes, note))
 

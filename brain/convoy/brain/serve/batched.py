@@ -14,19 +14,22 @@ UNIT = "speeds are in samples/s of its initial batch: a sample of a larger one i
 
 
 def planned(
-    model: SpeedModel, observed: pd.DataFrame, request: JobRequest, prices: Prices, needs: Needs
+    model: SpeedModel,
+    observed: pd.DataFrame,
+    request: JobRequest,
+    prices: Prices,
+    needs: Needs,
+    efficiency: EfficiencyModel,
 ) -> JobRecommendation:
     """Return the plan, with larger batches weighed where the job allows them and its gradients' noise is known.
 
-    Where the batch can't be adjusted they are a note. How noise drifts isn't learned from history: a job's own
-    readings say the most of it.
+    Where the batch can't be adjusted they are a note.
     """
     by_speed = replace(request, adjustable=tuple(name for name in request.adjustable if name != "batch"))
     answer = plan_job(model, observed, by_speed, prices, needs)
     batch = request.limits.global_batch
     if not 0 < batch < request.limits.max_batch or not answer.observations:
         return answer
-    efficiency = EfficiencyModel()
     worth = efficiency.predict(completed(observed, request), query(observed, request, [request.current])).iloc[0]
     if not worth["mean"] > 0:
         note = f"its batch may be raised, but what that is worth isn't known: {worth['reason']}"

@@ -14,10 +14,12 @@ import pandas as pd
 from sqlalchemy.engine import Engine
 
 from convoy.brain.features import frames
+from convoy.brain.features.gradients import GRADIENT_NOISE
 from convoy.brain.features.layout import Layout
 from convoy.brain.features.memory import MEMORY_USAGE
 from convoy.brain.features.schema import schema_of
 from convoy.brain.features.startup import PREFIX, STARTUP_JOBS
+from convoy.brain.models.efficiency import EfficiencyModel
 from convoy.brain.models.load import LoadModel
 from convoy.brain.models.registry.kinds import kind_of
 from convoy.brain.plan import Needs
@@ -64,6 +66,14 @@ class Companions:
     def warm_up(self) -> None:
         """Import what takes seconds, in a thread of its own, so that no question waits for it."""
         threading.Thread(target=_libraries, name="import", daemon=True).start()
+
+    def efficiency(self) -> EfficiencyModel:
+        """Return the model of what a sample of a larger batch is worth.
+
+        Raises:
+            Unavailable: the database can't be reached now.
+        """
+        return self._champion("efficiency", GRADIENT_NOISE) or EfficiencyModel()
 
     def _usage(self, uid: str, since: datetime) -> pd.DataFrame:
         try:
