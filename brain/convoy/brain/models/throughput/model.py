@@ -245,8 +245,8 @@ class ThroughputModel:
             if asked.posterior is not None and len(asked.usable):
                 if len(asked.usable) > MOST_JOINT:
                     raise InvalidInput(
-                        f"query has {len(asked.usable)} configurations of one job: expected at most {MOST_JOINT}, since "
-                        "joint draws take memory with their square; ask for fewer, or for predictions"
+                        f"query has {len(asked.usable)} configurations of one job: expected at most {MOST_JOINT}, "
+                        "since joint draws take memory with their square; ask for fewer, or for predictions"
                     )
                 values = asked.posterior.joint(asked.configurations, draws, generator) + np.log(asked.batch)
                 result[:, asked.usable] = np.exp(np.clip(values, -LARGEST, LARGEST))
