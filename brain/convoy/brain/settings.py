@@ -208,7 +208,7 @@ class BrainSettings(Settings):
         default=1825,
         ge=0,
         description="Days for which a job is kept after its last sign, with its attempts, pods, recommendations and "
-        "plans.",
+        "plans; runs of the batch, too.",
     )
     keep_imported_days: int = Field(default=0, ge=0, description="Days for which imported history is kept.")
 

@@ -28,6 +28,7 @@ from convoy.brain.store.tables import (
     JobFeature,
     JobNode,
     NodeEvent,
+    OptimizationRun,
     Recommendation,
     Reporter,
     RollupDue,
@@ -58,7 +59,7 @@ class Retention:
         load: raw windows of the load of pods and machines.
         minutes, hours: roll-ups.
         events: what happened to jobs and machines.
-        jobs: jobs that are over, with all that is known of them.
+        jobs: jobs that are over, with all that is known of them; runs of the batch.
         imported: history that somebody imported.
     """
 
@@ -123,6 +124,9 @@ def remove_old(
     if kept.jobs is not None:
         for name, rows in _remove_jobs(engine, now - kept.jobs * DAY, on_rows).items():
             count(name, rows)
+        unused = sa.not_(sa.exists().where(Recommendation.run_id == OptimizationRun.id))
+        old = sa.and_(OptimizationRun.window_until < now - kept.jobs * DAY, unused)
+        count("optimization_run", delete_in_batches(engine, OptimizationRun, old, on_rows))
     return removed
 
 
