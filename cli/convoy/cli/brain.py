@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from convoy.cli import backtest_command, batch, models, simulate_command
+from convoy.cli import backtest_command, batch, models, simulate_command, workload
 from convoy.cli.options import DatabaseUrl, StateDir, enter
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 app.command("backtest")(backtest_command.backtest)
 app.command("fit")(models.fit)
 app.command("simulate")(simulate_command.simulate)
+app.command("workload")(workload.workload)
 app.add_typer(models.app, name="models")
 batch.register(app)
 
