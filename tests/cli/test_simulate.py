@@ -87,6 +87,19 @@ def test_a_file_that_cannot_be_right_is_named(
     assert f"{tmp_path}/" in said.err
 
 
+def test_a_history_is_read_before_anything_runs(brain: BrainCommand, tmp_path: Path) -> None:
+    history = tmp_path / "history.csv"
+    history.write_text("job,workers,throughput\nold,2,100\nold,four,190\n")
+    command = [*options(write(tmp_path, jobs(2))), "--policy", "requested", "--history", history]
+    said = brain(*command)
+    assert said.status == 0, said.err
+    assert "1 row left out; the first: " in said.err
+    history.unlink()
+    said = brain(*command)
+    assert said.status == 2
+    assert "No such file" in said.err
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [

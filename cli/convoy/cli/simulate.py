@@ -19,6 +19,8 @@ from convoy.cli.simulate_table import comparison, table
 from convoy.core.api.errors import InvalidSetting, Unusable
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from convoy.brain.simulate.cluster import Cluster
     from convoy.brain.simulate.outcome import Outcome
     from convoy.brain.simulate.policy import Policy
@@ -58,6 +60,7 @@ class _Stage:
     cluster: Cluster
     truth: Truth
     quotas: dict[str, int]
+    history: pd.DataFrame | None
 
 
 def run(asked: Asked) -> None:
@@ -114,7 +117,18 @@ def _stage(asked: Asked) -> _Stage:
     truth = inputs.read_truth(
         asked.throughput, asked.efficiency, workload, cluster, noise=asked.noise, seed=asked.seed
     )
-    return _Stage(workload, cluster, truth, quotas)
+    return _Stage(workload, cluster, truth, quotas, _history(asked.history))
+
+
+def _history(path: Path | None) -> pd.DataFrame | None:
+    from convoy.brain.simulate.history import read_history
+
+    if path is None:
+        return None
+    history, refused = read_history(path)
+    if refused:
+        screen(sys.stderr).print(f"{path}: {counted(len(refused), 'row')} left out; the first: {refused[0]}")
+    return history
 
 
 def _numbers(option: str, given: Sequence[str], known: Sequence[str], *, least: int) -> dict[str, int]:
@@ -146,19 +160,12 @@ def _simulated(name: str, asked: Asked, stage: _Stage) -> Outcome:
 
 
 def _policy(name: str, asked: Asked, stage: _Stage) -> Policy:
-    from convoy.brain.simulate.history import read_history
     from convoy.brain.simulate.policies import POLICIES
     from convoy.brain.simulate.policy import Surroundings
     from convoy.brain.simulate.quota import WithQuotas
 
-    history = None
-    if asked.history is not None:
-        history, refused = read_history(asked.history)
-        if refused:
-            told = f"{asked.history}: {counted(len(refused), 'row')} left out; the first: {refused[0]}"
-            screen(sys.stderr).print(told)
     surroundings = Surroundings(
-        stage.cluster, stage.truth, asked.restart_seconds, asked.interval, asked.seed, history
+        stage.cluster, stage.truth, asked.restart_seconds, asked.interval, asked.seed, stage.history
     )
     policy = POLICIES[name](surroundings)
     return WithQuotas(policy, stage.quotas) if stage.quotas else policy

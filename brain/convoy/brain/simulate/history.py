@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from convoy.brain.features.columns import COLUMNS
+from convoy.brain.features.observations import OBSERVATIONS
 from convoy.brain.ingest.history import open_history
 from convoy.brain.ingest.history.rows import Refusal
 
@@ -23,10 +24,5 @@ def read_history(path: Path) -> tuple[pd.DataFrame, list[Refusal]]:
     with open_history(path) as file:
         read = list(file.rows())
     rows = [row for row in read if not isinstance(row, Refusal)]
-    frame = pd.DataFrame(rows, columns=[column.name for column in COLUMNS])
-    for column in COLUMNS:
-        if column.kind in ("number", "count"):
-            frame[column.name] = pd.to_numeric(frame[column.name]).astype("float64")
-        elif column.kind == "label":
-            frame[column.name] = frame[column.name].fillna("")
+    frame = OBSERVATIONS.typed(pd.DataFrame(rows, columns=[column.name for column in COLUMNS]))
     return frame, [row for row in read if isinstance(row, Refusal)]
