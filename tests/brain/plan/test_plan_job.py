@@ -180,7 +180,7 @@ REQUESTS = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=15)
 @given(SPEEDS, REQUESTS, st.booleans())
 def test_every_request_has_an_answer_within_its_limits(
     speeds: dict[int, float], request: JobRequest, learned: bool
@@ -200,7 +200,7 @@ def test_every_request_has_an_answer_within_its_limits(
     assert repr(plan_job(model, seen(speeds), request)) == repr(answer)
 
 
-@settings(max_examples=40)
+@settings(max_examples=8)
 @given(
     st.floats(0.05, 1.0),
     st.integers(2, 6),
@@ -218,7 +218,7 @@ def test_more_room_never_gives_fewer_workers(efficiency: float, most: int, more:
 
 
 @given(st.floats(1.0, 1e6), st.floats(1.0, 1e6))
-@settings(max_examples=20)
+@settings(max_examples=8)
 def test_a_costlier_restart_never_makes_a_change_likelier(cheap: float, dear: float) -> None:
     cheap, dear = sorted((cheap, dear))
     observed = seen({1: 100.0, 2: 160.0})
