@@ -1,6 +1,8 @@
 """A run of the batch: what it writes, once a window, whatever happens to it."""
 
 import json
+import os
+import signal
 import threading
 import time
 from datetime import timedelta
@@ -279,11 +281,35 @@ def test_the_deadline_ends_a_stage_that_wouldnt_and_what_was_done_stands(engine,
 
     with monkeypatch.context() as patch:
         patch.setattr(LogLinear, "fit", endless)
-        outcome = run(surroundings(engine, home), seconds=2.0)
+        outcome = run(surroundings(engine, home), seconds=10.0)
     assert (outcome.ending, outcome.run.state, outcome.run.stage) == (Ending.FAILED, State.FAILED, "features")
-    assert "the deadline of 2 s passed in stage fit" in outcome.message
+    assert "the deadline of 10 s passed in stage fit" in outcome.message
     again = run(surroundings(engine, home))
     assert (again.ending, again.run.starts, again.run.began_at) == (Ending.DONE, 2, outcome.run.began_at)
+
+
+def test_a_signal_that_is_handled_breaks_a_stage_off_and_the_handler_is_told(engine, home, monkeypatch):
+    fill(engine, home)
+    around, told = surroundings(engine, home), []
+
+    def endless(self, history):
+        os.kill(os.getpid(), signal.SIGTERM)
+        while True:
+            sum(range(1000))
+
+    def handle(number, frame):
+        told.append(number)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(LogLinear, "fit", endless)
+            outcome = run(around)
+        assert signal.getsignal(signal.SIGTERM) is handle
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (outcome.ending, outcome.run.stage, told) == (Ending.STOPPED, "features", [signal.SIGTERM])
+    assert run(surroundings(engine, home)).ending is Ending.DONE
 
 
 def test_outside_of_the_main_thread_the_deadline_is_kept_between_steps(engine, home, monkeypatch):
