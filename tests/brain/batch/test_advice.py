@@ -144,6 +144,8 @@ def test_what_was_refused_is_told_with_who_and_why():
     other = wants(4)
     assert heeded(other, 2, 0, [refusal]) is other
     assert heeded(kept, 4, 0, [refusal]) is kept
+    forced = replace(wants(8), reason="BackWithinLimits")
+    assert heeded(forced, 16, 0, [refusal]) is forced, "it may not stay as it is"
 
 
 def test_deciding_twice_the_same_changes_nothing_and_the_other_way_is_refused(engine, proposed):
