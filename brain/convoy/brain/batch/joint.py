@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from convoy.brain.batch.work import Document, Work, told
 from convoy.brain.plan import Decision, JobRecommendation, Option
 from convoy.brain.plan.cluster import ClusterDecision, ClusterPlan, JobAnswer, plan_cluster
-from convoy.brain.plan.decided import FORCED, resized
+from convoy.brain.plan.decided import resized
+from convoy.brain.plan.hold import URGENT
 from convoy.brain.plan.options import SpeedModel
 from convoy.brain.serve.optimize import asked_of
 from convoy.core.api.errors import Unavailable
@@ -68,7 +69,7 @@ def agreed(answer: JobRecommendation, joint: JobAnswer, current: int, current_ps
         current: workers that the job has.
         current_ps: servers that it has.
     """
-    if answer.decision is Decision.UNDEFINED or answer.reason in FORCED:
+    if answer.decision is Decision.UNDEFINED or answer.reason in URGENT:
         return answer
     if joint.decision is ClusterDecision.WAIT:
         return replace(

@@ -10,11 +10,10 @@ from typing import Any
 
 from convoy.brain.plan import explain
 from convoy.brain.plan.answer import Decision, JobRecommendation
+from convoy.brain.plan.hold import URGENT
 
 REFUSED_BEFORE = "RefusedBefore"
 """Reason of keeping a size where the better one was refused by a person."""
-FORCED = ("BackWithinLimits",)
-"""Reasons of changes that nobody can decide against: the job may not stay as it is."""
 _NUMBERS = ("predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour")
 
 
@@ -56,7 +55,7 @@ def heeded(answer: JobRecommendation, current: int, ps: int, refusals: Iterable[
         ps: servers that it has.
         refusals: sizes that were refused lately, the latest first.
     """
-    if not answer.moves or answer.target_workers == current or answer.reason in FORCED:
+    if not answer.moves or answer.target_workers == current or answer.reason in URGENT:
         return answer
     refused = next((one for one in refusals if one.workers == answer.target_workers), None)
     if refused is None:

@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from convoy.brain.plan import Decision, JobRecommendation
-from convoy.brain.plan.decided import FORCED, heeded, resized
+from convoy.brain.plan.decided import heeded, resized
+from convoy.brain.plan.hold import URGENT
 from convoy.brain.serve import translate
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store import advice as decisions
@@ -68,7 +69,7 @@ class Standing:
         Raises:
             Unavailable: the database can't be reached now.
         """
-        if not answer.moves or answer.reason in FORCED:
+        if not answer.moves or answer.reason in URGENT:
             return answer
         accepted = self._accepted(asked.job.uid)
         if accepted is not None and _is_there(accepted, asked) and answer.target_workers != asked.current.workers:
