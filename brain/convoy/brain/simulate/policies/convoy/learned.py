@@ -18,7 +18,7 @@ from convoy.brain.simulate.policy import JobView, Measurement
 Array = NDArray[np.float64]
 Key = tuple[str, tuple[int, ...], tuple[int, ...]]
 
-CAUTION = 0.5
+CAUTION = 0.25
 """Standard deviations of log speed by which a size that never ran is taken for slower than expected."""
 PARTS = (0.125, 0.375, 0.625, 0.875)
 """Of what is left, where the gradient's noise is guessed."""
@@ -40,6 +40,8 @@ class Learned:
 
     def __init__(self, history: pd.DataFrame | None) -> None:
         self._history = pd.DataFrame() if history is None else history
+        names = history["model"] if history is not None and "model" in history.columns else ()
+        self._programs = np.array([canonical_model(str(name)) for name in names], dtype=object)
         self._models: dict[str, tuple[ThroughputModel, Ratios]] = {}
         self._speeds: dict[tuple[str, str], tuple[tuple[object, ...], dict[Key, tuple[Batches, Array]]]] = {}
 
@@ -73,6 +75,8 @@ class Learned:
             known = {}
             self._speeds[name] = ((told, *elsewhere), known)
         key = (sizes.kind, tuple(sizes.replicas.tolist()), tuple(sizes.nodes.tolist()))
+        if key not in known and len(sizes) == 1 and (found := _among(known, key)) is not None:
+            known[key] = found
         if key not in known:
             tried = batches(job, sizes.kind, sizes.replicas)
             known[key] = (tried, self._predicted(job, sizes, tried, mine))
@@ -98,15 +102,26 @@ class Learned:
 
     def _learned(self, application: str) -> tuple[ThroughputModel, Ratios]:
         """Return what the history says without a program's own rows."""
-        own, history = canonical_model(application), self._history
-        if "model" not in history.columns:
-            own, rest = "", history
-        else:
-            rest = history[[canonical_model(str(name)) != own for name in history["model"]]]
-            own = own if len(rest) < len(history) else ""
+        own = canonical_model(application)
+        mine = self._programs == own
+        if not mine.any():
+            own = ""
         if own not in self._models:
+            rest = self._history[~mine] if own else self._history
             self._models[own] = ThroughputModel().fit(rest), Ratios(rest)
         return self._models[own]
+
+
+def _among(known: dict[Key, tuple[Batches, Array]], key: Key) -> tuple[Batches, Array] | None:
+    """Return what is known of one size from an answer about several; None: none was about it."""
+    kind, (replicas,), (nodes,) = key
+    for (other, all_replicas, all_nodes), (tried, speed) in known.items():
+        pairs = list(zip(all_replicas, all_nodes, strict=True))
+        if other == kind and (replicas, nodes) in pairs:
+            rows = tried.place == pairs.index((replicas, nodes))
+            alone = Batches(tried.place[rows] * 0, tried.local[rows], tried.accumulation[rows], tried.total[rows])
+            return alone, speed[rows]
+    return None
 
 
 def _gradient(job: JobView) -> tuple[float, float]:

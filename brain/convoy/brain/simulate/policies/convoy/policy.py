@@ -28,7 +28,7 @@ AGING = 0.5
 """Power of the time to completion that a weight falls with."""
 HORIZON = 300.0
 """Seconds within which a restart is paid back: sooner than that, jobs come and go."""
-GROWTH = 2
+GROWTH = 4
 """A job may have so many times the accelerators that it ever ran on, or one node's."""
 RULES = Policy(fairness=0.5, user_fairness=0.0, hysteresis=0.02, seconds=1.0)
 
