@@ -67,12 +67,12 @@ def history(program: str = "other") -> pd.DataFrame:
     )  # fmt: skip
 
 
-def workload(jobs: int = 8) -> list[Submission]:
+def workload(jobs: int = 6) -> list[Submission]:
     programs = list(PROGRAMS)
     return [Submission(f"job-{n}", 40.0 * n, programs[n % 2], 2, 64.0) for n in range(jobs)]
 
 
-def run(policy: str, kinds: tuple[str, ...] = ("slow",), past: pd.DataFrame | None = None, jobs: int = 8):
+def run(policy: str, kinds: tuple[str, ...] = ("slow",), past: pd.DataFrame | None = None, jobs: int = 6):
     cluster = Cluster.of([(kind, NODES, 4) for kind in kinds])
     known = truth(list(kinds))
     surroundings = Surroundings(cluster, known, 30.0, 60.0, 0, past)
@@ -88,7 +88,7 @@ def mean(outcome) -> float:
 @pytest.mark.parametrize("kinds", [("slow",), ("slow", "fast")])
 def test_all_jobs_complete_sooner_than_as_requested(policy, kinds):
     ours = run(policy, kinds, history())
-    assert len(ours.jobs) == 8
+    assert len(ours.jobs) == 6
     assert mean(ours) < mean(run("requested", kinds))
 
 
