@@ -157,6 +157,13 @@ def main(url: str, home: Path, mode: str, seconds: float) -> None:
     sys.stdout.write(json.dumps({"ending": outcome.ending.value, "message": outcome.message}) + "\n")
 
 
+def runs_of(engine: Engine) -> list[Any]:
+    """Return the rows of runs, the latest window first."""
+    order = (OptimizationRun.window_until.desc(), OptimizationRun.id.desc())
+    with reading(engine) as connection:
+        return list(connection.execute(sa.select(OptimizationRun.__table__).order_by(*order)).all())
+
+
 _VARY = {
     Recommendation: ("seconds", "made_at", "decided_at", "evidence", "run_id"),
     ModelVersion: ("digest", "file", "created_at", "seconds", "metrics", "id"),

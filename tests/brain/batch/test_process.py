@@ -7,11 +7,9 @@ import pytest
 from convoy.brain.batch.pipeline import Ending
 from convoy.brain.batch.process import report_file, run_every, run_once
 from convoy.brain.batch.stages import STAGES
-from convoy.brain.store import runs
-from convoy.brain.store.engine import open_engine, reading
+from convoy.brain.store.engine import open_engine
 from convoy.brain.store.migrate import migrate
-from convoy.brain.store.runs import State
-from support.batches import NOW, fill, small_model, surroundings
+from support.batches import NOW, fill, runs_of, small_model, surroundings
 
 HOUR = timedelta(hours=1)
 
@@ -122,7 +120,6 @@ def test_every_window_has_its_run_just_after_it_is_over(engine, home):
     assert seen[0][1] == NOW
     assert all(timedelta(0) < at - end < timedelta(seconds=40) for end, at in seen[1:])
     assert max(clock.waits) <= 30.0, "a clock that is set is noticed"
-    with reading(engine) as connection:
-        found = runs.latest(connection)
-    assert [(run.state, run.window_until) for run in found] == [(State.DONE, hour) for hour in reversed(hours)]
+    found = runs_of(engine)
+    assert [(run.state, run.window_until) for run in found] == [("done", hour) for hour in reversed(hours)]
     assert {file.name for file in (home / "reports").iterdir()} == {report_file(home, run).name for run in found}

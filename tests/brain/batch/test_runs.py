@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 
 from convoy.brain.store import runs
-from convoy.brain.store.engine import reading, writing
+from convoy.brain.store.engine import writing
 from convoy.brain.store.retention import Retention, remove_old
 from convoy.brain.store.runs import State
 from convoy.core.api.errors import Fenced
-from support.batches import NOW, WINDOW
+from support.batches import NOW, WINDOW, runs_of
 from support.stored import Stored
 
 HOUR = timedelta(hours=1)
@@ -57,8 +57,7 @@ def test_modes_have_runs_of_their_own_and_a_later_window_gives_up_what_never_end
     advise, applied = take(engine), take(engine, mode="apply")
     assert advise.id != applied.id
     later = take(engine, hours=1)
-    with reading(engine) as connection:
-        found = {run.id: run.state for run in runs.latest(connection)}
+    found = {run.id: run.state for run in runs_of(engine)}
     assert found == {advise.id: State.FAILED, applied.id: State.FAILED, later.id: State.RUNNING}
     assert take(engine).state is State.RUNNING, "whoever runs that window again goes on with it"
 
@@ -70,6 +69,5 @@ def test_old_runs_go_when_nothing_hangs_on_them(engine):
     forever = Retention(jobs=90, speed=None, load=None, minutes=None, hours=None, events=None)
     removed = remove_old(engine, NOW + timedelta(days=100), forever)
     assert removed == {"optimization_run": 1}
-    with reading(engine) as connection:
-        assert [run.id for run in runs.latest(connection)] == [kept.id]
+    assert [run.id for run in runs_of(engine)] == [kept.id]
     assert old.id != kept.id

@@ -100,13 +100,6 @@ def of_window(connection: Connection, window: tuple[datetime, datetime], mode: s
     return None if row is None else _run(row)
 
 
-def latest(connection: Connection, limit: int = 20) -> list[Run]:
-    """Return the runs that were begun last, the latest first."""
-    order = (OptimizationRun.began_at.desc(), OptimizationRun.id.desc())
-    query = sa.select(OptimizationRun.__table__).order_by(*order).limit(limit)
-    return [_run(row) for row in connection.execute(query).mappings()]
-
-
 def finish_stage(connection: Connection, run: Run, stage: str, document: Any, **counts: int) -> Run:
     """Write down that a stage is finished, and what it came to; ``counts`` are columns of the row.
 
