@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from convoy.cli import database, local
+from convoy.cli.chatter import chatter_to_stderr
 from convoy.cli.screen import counted, screen
 
 if TYPE_CHECKING:
@@ -58,10 +59,9 @@ def run(
         line = f"after {after}: {found.step.lower()}, objective {found.value:.6g}, gap {found.gap:.3%}"
         screen(sys.stderr).print(Text(line, style="dim"))
 
-    answer = optimize(
-        settings, capacity=given, policy=Policy(fairness=fairness, seconds=seconds), any_pool=any_pool,
-        watch=None if as_json else tell,
-    )  # fmt: skip
+    rules = Policy(fairness=fairness, seconds=seconds)
+    with chatter_to_stderr():  # HiGHS prints where the JSON goes
+        answer = optimize(settings, capacity=given, policy=rules, any_pool=any_pool, watch=None if as_json else tell)
     if as_json:
         screen().print_json(json.dumps(document(answer, weighed=weighed)), indent=2)
     else:
