@@ -30,6 +30,8 @@ from convoy.core.process.clock import Clock
 
 log = logs.get("brain")
 
+LOAD_JOBS = 200
+"""That the use of cores and memory is learned from."""
 SILENT_SECONDS = 600.0
 """A job of which nothing was reported for that long is over, even if nobody said so."""
 
@@ -61,6 +63,14 @@ class Learned:
     def tested(self) -> bool:
         """Return whether it is the registry's."""
         return bool(self.origin["from"] == "champion")
+
+
+def _loads(history: pd.DataFrame) -> pd.DataFrame:
+    """Return rows that tell of load, of the jobs that told last: more of them take long and add little."""
+    read = history[[name for name in history.columns if name.endswith(("_used", "_used_max"))]].notna().any(axis=1)
+    told = history[read]
+    latest = told.groupby("job")["observed_at"].max().sort_values(na_position="first").index[-LOAD_JOBS:]
+    return told[told["job"].isin(latest)]
 
 
 class Knowledge:
@@ -140,7 +150,7 @@ class Knowledge:
         model = ThroughputModel().fit(history)
         seconds = round(self._clock.monotonic() - begun, 3)
         log.info("learned from history", rows=len(history), jobs=model.history_jobs, seconds=seconds, why=why)
-        load = LoadModel().fit(history, speed=model)
+        load = LoadModel().fit(_loads(history), speed=model)
         origin = {"from": "store", "why": why, "history": frame_digest(history)[:16]}
         return Learned(model, load, threading.Lock(), len(history), sources, origin)
 
