@@ -289,4 +289,4 @@ def test_what_was_rejected_has_its_numbers() -> None:
 
 def test_two_hundred_jobs_are_within_a_thousandth_of_the_bound() -> None:
     jobs, capacity = cluster(200, 2000)
-    assert plan_cluster(jobs, capacity).gap <= 1e-3
+    assert plan_cluster(jobs, capacity, Policy(seconds=30.0)).gap <= 1e-3  # on a machine that does much else too
