@@ -13,12 +13,14 @@ from convoy.brain.serve.servicer import BrainServicer
 from convoy.brain.serve.standing import Standing
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store import advice as decisions
+from convoy.brain.store import runs
 from convoy.brain.store.advice import Status
+from convoy.brain.store.engine import writing
 from convoy.core.api import names
 from convoy.core.api.errors import Conflict, NotFound, Unusable
 from convoy.core.api.v1 import brain_pb2
 from convoy.core.cluster.port import Kind
-from support.batches import NOW, WINDOW, At, cluster_with_jobs, fill, small_model, surroundings
+from support.batches import JOBS, NOW, WINDOW, At, cluster_with_jobs, fill, small_model, surroundings
 from support.stored import Stored
 
 LATER = NOW + timedelta(minutes=5)
@@ -31,7 +33,27 @@ def _small_model(monkeypatch):
 
 
 @pytest.fixture
-def proposed(engine, home):
+def proposed(engine):
+    """Return recommendations as a run proposes them, by job's name."""
+    stored = Stored(engine)
+    window = (WINDOW.begin, WINDOW.end)
+    with writing(engine) as connection:
+        run = runs.take(
+            connection, window=window, mode="advise", engine="local", owner="me", now=NOW, deadline_at=NOW
+        )
+    for name in JOBS:
+        job = stored.job(f"uid-{name}", name=name, optimize_mode="cluster", last_seen=NOW)
+        stored.recommendation(job, f"asked-{name}", made_at=NOW - timedelta(minutes=15))
+        told = {"roles": [], "batch": 0, "objective": "throughput", "notes": []}
+        stored.recommendation(
+            job, f"advice-{name}", run_id=run.id, made_at=NOW, status="proposed", workers=8, ps=0, predicted=1800.0,
+            evidence=told,
+        )  # fmt: skip
+    return {one.job: one for one in decisions.listed(engine, [Status.PROPOSED])}
+
+
+@pytest.fixture
+def planned(engine, home):
     """Return what a run proposed, by job's name."""
     fill(engine, home)
     run_window(surroundings(engine, home), WINDOW, 100.0)
@@ -57,8 +79,8 @@ def answered(engine, home, asked, now=LATER):
     return BrainServicer(engine, At(now), BrainSettings.load(models_dir=home / "models")).OptimizeJob(asked, None)
 
 
-def test_an_accepted_one_is_the_answer_to_its_jobs_master_under_its_own_identifier(engine, home, proposed):
-    first = decide(engine, proposed["first"], Status.ACCEPTED)
+def test_an_accepted_one_is_the_answer_to_its_jobs_master_under_its_own_identifier(engine, home, planned):
+    first = decide(engine, planned["first"], Status.ACCEPTED)
     assert (first.status, first.row["decided_by"], first.row["decided_why"]) == (Status.ACCEPTED, "ana", "because")
     answer = answered(engine, home, ask("uid-first"))
     assert (answer.id, answer.decision, answer.target.workers) == (first.id, brain_pb2.Recommendation.CHANGE, 8)
@@ -68,9 +90,9 @@ def test_an_accepted_one_is_the_answer_to_its_jobs_master_under_its_own_identifi
     assert again.id == first.id, "until it was carried out"
 
 
-def test_another_jobs_master_gets_an_answer_of_its_own(engine, home, proposed):
-    decide(engine, proposed["first"], Status.ACCEPTED)
-    assert answered(engine, home, ask("uid-second")).id not in {one.id for one in proposed.values()}
+def test_another_jobs_master_gets_an_answer_of_its_own(engine, home, planned):
+    decide(engine, planned["first"], Status.ACCEPTED)
+    assert answered(engine, home, ask("uid-second")).id not in {one.id for one in planned.values()}
 
 
 def test_it_stands_no_longer_than_it_is_said_to(engine, home, proposed):
@@ -120,9 +142,9 @@ def test_a_job_that_has_the_size_that_was_accepted_keeps_it(engine, home, propos
     assert standing.heeding(other, ask("uid-second", workers=8)) is other
 
 
-def test_a_refused_size_isnt_recommended_for_a_while_neither_by_the_batch_nor_to_the_master(engine, home, proposed):
+def test_a_refused_size_isnt_recommended_for_a_while_neither_by_the_batch_nor_to_the_master(engine, home, planned):
     assert answered(engine, home, ask("uid-first")).target.workers == 8
-    decide(engine, proposed["first"], Status.REFUSED, why="too dear")
+    decide(engine, planned["first"], Status.REFUSED, why="too dear")
     answer = answered(engine, home, ask("uid-first"))  # the same question, and not the answer that it had
     assert (answer.decision, answer.reason) == (brain_pb2.Recommendation.KEEP, "RefusedBefore")
     assert answer.target.workers == 1
@@ -156,10 +178,10 @@ def test_deciding_twice_the_same_changes_nothing_and_the_other_way_is_refused(en
         decide(engine, proposed["first"], Status.REFUSED)
 
 
-def test_what_a_later_run_took_the_place_of_cant_be_accepted(engine, home, proposed):
+def test_what_a_later_run_took_the_place_of_cant_be_accepted(engine, home, planned):
     run_window(surroundings(engine, home, clock=At(LATER)), NEXT, 100.0)
     with pytest.raises(Unusable, match="a later one took its place"):
-        decide(engine, proposed["first"], Status.ACCEPTED)
+        decide(engine, planned["first"], Status.ACCEPTED)
 
 
 def test_an_answer_to_a_master_is_nothing_to_decide_about(engine, proposed):
@@ -168,12 +190,12 @@ def test_an_answer_to_a_master_is_nothing_to_decide_about(engine, proposed):
         decide(engine, asked, Status.ACCEPTED)
 
 
-def test_of_two_that_were_accepted_for_a_job_the_later_one_stands(engine, home, proposed):
-    decide(engine, proposed["first"], Status.ACCEPTED)
+def test_of_two_that_were_accepted_for_a_job_the_later_one_stands(engine, home, planned):
+    decide(engine, planned["first"], Status.ACCEPTED)
     run_window(surroundings(engine, home, clock=At(LATER)), NEXT, 100.0)
     later = {one.job: one for one in decisions.listed(engine, [Status.PROPOSED])}["first"]
     decide(engine, later, Status.ACCEPTED, now=LATER + timedelta(minutes=1))
-    assert decisions.find(engine, proposed["first"].id).status is Status.SUPERSEDED
+    assert decisions.find(engine, planned["first"].id).status is Status.SUPERSEDED
     assert Standing(engine, At(LATER), BrainSettings.load()).answer(ask("uid-first")).id == later.id
 
 
