@@ -143,8 +143,8 @@ class RoleAdvice:
     memory: int
     memory_used: float
     reason: str
-    """``AsItIs``, or reasons joined by ``+``: ``HotServer``, ``Overloaded``, ``IdleCpu``, ``OutOfMemory``,
-    ``OutOfMemoryAtNode``, ``LowMemory``, ``IdleMemory``, ``StartFromHistory``."""
+    """``AsItIs``, or reasons joined by ``+``: ``HotServer``, ``ServersOverloaded``, ``WorkersShortOfCores``,
+    ``IdleCpu``, ``OutOfMemory``, ``OutOfMemoryAtNode``, ``LowMemory``, ``IdleMemory``, ``StartFromHistory``."""
     message: str
     decided: bool = False
     """Whether cores and memory are part of the decision, not advice."""
