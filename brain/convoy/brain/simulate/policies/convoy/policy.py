@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convoy.brain.plan.cluster import Capacity, ClusterJob, MarginalPrice, Policy, Pool, Sizes, plan_cluster
+from convoy.brain.plan.guards import MIN_GAIN
 from convoy.brain.simulate.batch import Batch, dealt
 from convoy.brain.simulate.cluster import Cluster
 from convoy.brain.simulate.placement import Placement, kind_of, placed, size
@@ -30,7 +31,7 @@ HORIZON = 300.0
 """Seconds within which a restart is paid back: sooner than that, jobs come and go."""
 GROWTH = 4
 """A job may have so many times the accelerators that it ever ran on, or one node's."""
-RULES = Policy(fairness=0.5, user_fairness=0.0, hysteresis=0.02, seconds=1.0)
+RULES = Policy(fairness=0.5, user_fairness=0.0, hysteresis=MIN_GAIN, seconds=1.0)
 
 
 class Goodputs(Protocol):
