@@ -14,7 +14,7 @@ from convoy.brain.plan import Decision, JobRecommendation, Option
 from convoy.brain.plan.cluster import ClusterDecision, ClusterPlan, JobAnswer, plan_cluster
 from convoy.brain.plan.decided import resized
 from convoy.brain.plan.hold import URGENT
-from convoy.brain.plan.options import SpeedModel
+from convoy.brain.serve.knowledge import Knowledge
 from convoy.brain.serve.optimize import asked_of
 from convoy.core.api.errors import Unavailable
 from convoy.core.process import logs
@@ -40,7 +40,7 @@ class Joint:
     answers: dict[str, JobAnswer]
 
 
-def planned_jointly(work: Work, model: SpeedModel) -> Joint:
+def planned_jointly(work: Work, knowledge: Knowledge) -> Joint:
     """Plan for all jobs together. A failure is told, and leaves each job its own plan.
 
     Raises:
@@ -48,7 +48,9 @@ def planned_jointly(work: Work, model: SpeedModel) -> Joint:
     """
     around = work.around
     try:
-        asked = asked_of(around.engine, work.clock, around.settings, model=model)
+        learned = knowledge.learned()
+        with learned.lock:
+            asked = asked_of(around.engine, work.clock, around.settings, model=learned.model)
         if not asked.capacity.pools:
             return Joint({"decided": False, "message": "no machines are known: each job is planned for alone"}, {})
         plan = plan_cluster(asked.jobs, asked.capacity)

@@ -102,7 +102,7 @@ def plan(work: Work) -> Result:
             errors.append({**_named(job), "error": f"[{FAILED}] {found.answer.message}"})
         planned.append(found)
     around.progress("plan", "all jobs together")
-    together = _together(work, adviser) if planned else NOTHING
+    together = planned_jointly(work, adviser.knowledge) if planned else NOTHING
     planned = _heeding_refusals(work, [_agreeing(one, together) for one in planned])
     written = [_row(work.run, work.clock, one) for one in planned]
     return Result(
@@ -126,12 +126,6 @@ def _planned(work: Work, adviser: Adviser, job: Job) -> Planned | None:
         return None
     advice = adviser.advise(asked)
     return Planned(job, asked, advice, work.clock.monotonic() - begun)
-
-
-def _together(work: Work, adviser: Adviser) -> Joint:
-    learned = adviser.knowledge.learned()
-    with learned.lock:
-        return planned_jointly(work, learned.model)
 
 
 def _agreeing(one: Planned, together: Joint) -> Planned:
