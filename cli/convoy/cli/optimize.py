@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +69,19 @@ def run(
         screen().print_json(json.dumps(document(answer, weighed=weighed)), indent=2)
     else:
         show(answer, weighed=weighed)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let what a library prints on standard output go to standard error: the solver says a word there at times."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def show(answer: Optimized, *, weighed: bool) -> None:
