@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 AGING = 0.5
 """Power of the time to completion that a weight falls with."""
-HORIZON = 300.0
+HORIZON = 200.0
 """Seconds within which a restart is paid back: sooner than that, jobs come and go."""
 GROWTH = 4
 """A job may have so many times the accelerators that it ever ran on, or one node's."""
