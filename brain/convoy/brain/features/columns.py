@@ -77,8 +77,14 @@ COLUMNS: tuple[Column, ...] = (
     Column("observed_at", "time", "when the measurement ended"),
     Column("window_seconds", "number", "how long was measured (s)", least=1e-6, most=1e8),
     Column("status", "label", "how it went; empty: ok", choices=("ok", "failed", "oom", "warming")),
-    Column("grad_sqr", "number", "squared norm of the mean gradient, an estimate", least=-1e300, most=1e300),
-    Column("grad_var", "number", "variance of the gradient of the job's smallest global batch", most=1e300),
+    Column(
+        "grad_sqr",
+        "number",
+        "squared norm of the mean gradient, an estimate; measured jobs: in `observed` alone, of its last 6 hours",
+        least=-1e300,
+        most=1e300,
+    ),
+    Column("grad_var", "number", "variance of the gradient of the job's smallest global batch; as above", most=1e300),
 )
 
 BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}

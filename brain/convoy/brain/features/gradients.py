@@ -6,7 +6,7 @@ of hours: what retention has dropped isn't known any more.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pandas as pd
@@ -23,6 +23,9 @@ from convoy.brain.store.tables import Job, TrainingSpeed
 
 KEY = ("job_id", "round", *CONFIGURATION)
 STATISTICS = ("grad_sqr", "grad_var")
+RECENT = timedelta(hours=6)
+"""Before a job's last window: what is older tells nothing of its noise now."""
+UNTOLD = pd.DataFrame(columns=[*KEY, *STATISTICS])
 
 GRADIENT_NOISE = Layout(
     "gradient_noise",
@@ -53,19 +56,23 @@ def gradient_noise(engine: Engine, *, until: datetime | None = None) -> pd.DataF
     return GRADIENT_NOISE.joined([GRADIENT_NOISE.typed(_at_smallest(hours.merge(names, on="job_id")))])
 
 
-def with_noise(connection: Connection, jobs: sa.Select[Any], rounds: pd.DataFrame) -> pd.DataFrame:
-    """Return ``rounds`` (rows by ``KEY``) with ``grad_sqr`` and ``grad_var``, NaN where nothing was told.
+def newest(connection: Connection, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return what jobs told last of the noise of their gradients, a row a (job, round, configuration).
 
     Args:
         connection: on a snapshot.
-        jobs: a query of jobs' numbers.
-        rounds: a row a (job, round, configuration).
+        rounds: of few jobs, one at least, with ``job_id`` and ``last_ended_at``; windows of ``RECENT`` are read.
     """
-    hours = _hours(connection, jobs)
-    if hours.empty:
+    jobs, last = rounds["job_id"].unique().tolist(), rounds["last_ended_at"].max()
+    hours = _hours(connection, jobs, TrainingSpeed.ended_at >= last - RECENT, TrainingSpeed.ended_at <= last)
+    return hours.sort_values("observed_at", kind="stable").drop_duplicates(list(KEY), keep="last")
+
+
+def with_noise(rounds: pd.DataFrame, noise: pd.DataFrame) -> pd.DataFrame:
+    """Return ``rounds`` (rows by ``KEY``) with what ``newest`` tells; NaN where it tells nothing."""
+    if noise.empty:
         return rounds.assign(**dict.fromkeys(STATISTICS, float("nan")))
-    newest = hours.sort_values("observed_at", kind="stable").drop_duplicates(list(KEY), keep="last")
-    return _at_smallest(rounds.merge(newest[[*KEY, *STATISTICS]], on=list(KEY), how="left"))
+    return _at_smallest(rounds.merge(noise[[*KEY, *STATISTICS]], on=list(KEY), how="left"))
 
 
 def _at_smallest(frame: pd.DataFrame) -> pd.DataFrame:
@@ -74,7 +81,9 @@ def _at_smallest(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(grad_var=frame["grad_var"] / batch.groupby(frame["job_id"]).transform("min"))
 
 
-def _hours(connection: Connection, jobs: sa.Select[Any], *conditions: sa.ColumnElement[bool]) -> pd.DataFrame:
+def _hours(
+    connection: Connection, jobs: sa.Select[Any] | list[int], *conditions: sa.ColumnElement[bool]
+) -> pd.DataFrame:
     """Return means by ``KEY`` and hour, with ``observed_at`` (its last window's end) and ``window_seconds``."""
     t = TrainingSpeed
     keys = {name: getattr(t, name) for name in KEY}

@@ -75,18 +75,25 @@ def observed(engine: Engine, job_uid: str) -> pd.DataFrame:
         Unavailable: the database can't be reached now.
     """
     with snapshot(engine, *_TABLES) as connection:
-        return OBSERVATIONS.typed(_rounds(connection, sa.select(Job.id).where(Job.uid == job_uid)))
+        return OBSERVATIONS.typed(_rounds(connection, sa.select(Job.id).where(Job.uid == job_uid), noise=True))
 
 
-def _rounds(connection: Connection, jobs: sa.Select[Any]) -> pd.DataFrame:
-    """Return one row a (job, round, configuration) with sums over its windows, and the frame's columns from them."""
+def _rounds(connection: Connection, jobs: sa.Select[Any], *, noise: bool = False) -> pd.DataFrame:
+    """Return one row a (job, round, configuration) with sums over its windows, and the frame's columns from them.
+
+    Args:
+        connection: on a snapshot.
+        jobs: a query of jobs' numbers.
+        noise: with the noise of their gradients; of all jobs it would be too much to read.
+    """
     windows = speed.rounds(connection, jobs)
     if windows.empty:
         return pd.DataFrame(columns=[*NAMES, *SUMS])
     described = windows.merge(steady_load.by_round(connection, jobs), on=list(steady_load.ROUND), how="left").merge(
         _jobs(connection, jobs), on="job_id"
     )
-    described = gradients.with_noise(connection, jobs, described)
+    told = gradients.newest(connection, windows) if noise else gradients.UNTOLD
+    described = gradients.with_noise(described, told)
     ordered = described.sort_values(["job_id", "last_ended_at", "round"], kind="stable")
     return _named(_per_process(ordered))
 
