@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from typing import Any
 
 import pytest
+import structlog
 
 from convoy.core.api.errors import InvalidSetting
 from convoy.core.process import logs
@@ -62,3 +64,20 @@ def test_a_wrong_setting_is_refused(name: str, value: str, monkeypatch: pytest.M
     monkeypatch.setenv(name, value)
     with pytest.raises(InvalidSetting, match=f"{name}: expected .*{value}"):
         logs.configure("ferry")
+
+
+def test_a_kept_logger_writes_to_the_stderr_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = io.StringIO(), io.StringIO()
+    try:
+        monkeypatch.setattr("sys.stderr", first)
+        logs.configure("test")
+        log = logs.get("x")
+        log.info("one")
+        assert '"one"' in first.getvalue()
+        first.close()
+        monkeypatch.setattr("sys.stderr", second)
+        log.info("two")
+        assert '"two"' in second.getvalue()
+    finally:
+        structlog.reset_defaults()
+        structlog.contextvars.clear_contextvars()

@@ -5,12 +5,13 @@ What stands under a key that sounds like a secret is hidden, at any depth, and s
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -19,6 +20,16 @@ from convoy.core.api.errors import InvalidSetting
 _SECRETS = ("token", "password", "secret")
 _HIDDEN = "***"
 _PASSWORD_IN_ADDRESS = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
+
+
+class _Stderr(io.TextIOBase):
+    """Whatever stderr is when a line is written: loggers are kept, and who takes stderr's place for a while goes."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 def configure(component: str, **fields: str) -> None:
@@ -41,7 +52,7 @@ def configure(component: str, **fields: str) -> None:
             render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Stderr())),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.clear_contextvars()
