@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from convoy.cli import database, local
 from convoy.cli.options import DatabaseUrl, StateDir, enter
 from convoy.cli.screen import counted, screen
 from convoy.core.api.errors import NotFound, Unusable
@@ -43,6 +42,7 @@ def workload(
     from convoy.brain.simulate.replay import replay
     from convoy.brain.store.engine import check, open_engine
     from convoy.brain.store.migrate import require_schema
+    from convoy.cli import database, local
 
     url = BrainSettings.load(database_url=database_url or database.for_readers(local.existing_cluster())).database()
     check(url, must_exist=True)
