@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -117,7 +117,8 @@ class TestKillsWithinAPod:
         pids = start_family(cluster, tmp_path / "pids")
         begin = time.monotonic()
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # the shim may be quicker, once the first one is gone
+                os.kill(pid, signal.SIGKILL)
         ended = wait_phase(cluster, "family", "Failed")
         assert terminated(ended)["exitCode"] == 137
         assert time.monotonic() - begin < 0.5
