@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from convoy.brain.batch.engines import Fitter, Local
+from convoy.brain.batch.pipeline import Outcome, run_window
 from convoy.brain.batch.window import Window
 from convoy.brain.batch.work import Mode, Surroundings
 from convoy.brain.ingest.history import import_history
@@ -27,6 +28,7 @@ from convoy.brain.settings import BrainSettings
 from convoy.brain.store.engine import open_engine, reading
 from convoy.brain.store.model_files import Registry
 from convoy.brain.store.tables import Job, ModelVersion, OptimizationRun, Recommendation, RollupDue
+from convoy.brain.store.tables.base import Base
 from convoy.core.api import names
 from convoy.core.cluster.local import LocalCluster, open_cluster
 from convoy.core.process import logs
@@ -203,3 +205,19 @@ def _timeless(value: Any) -> Any:
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], float(sys.argv[4]))
+
+
+def run(around: Surroundings, window: Window = WINDOW, seconds: float = 120.0) -> Outcome:
+    """Run the batch here."""
+    return run_window(around, window, seconds)
+
+
+def all_rows(engine: Engine, table: type[Base]) -> list[sa.RowMapping]:
+    """Return a table's rows."""
+    with reading(engine) as connection:
+        return list(connection.execute(sa.select(table.__table__)).mappings())
+
+
+def proposed(engine: Engine) -> dict[int, sa.RowMapping]:
+    """Return what runs of the batch recommended, by the job's number."""
+    return {row["job_id"]: row for row in all_rows(engine, Recommendation) if row["run_id"] is not None}

@@ -150,44 +150,34 @@ def prices(found: tuple[MarginalPrice, ...]) -> Table:
 
 def document(answer: Optimized, *, weighed: bool) -> dict[str, Any]:
     """Return a plan as JSON; what isn't known is null."""
+    from convoy.brain.plan.cluster import known
+
     plan, asked = answer.plan, answer.asked
     found = []
     for row, one in zip(asked.rows, plan.jobs, strict=True):
         entry: dict[str, Any] = {"job": row.name, "namespace": row.namespace, "uid": row.uid, "user": one.user}
-        entry |= {name: _known(getattr(one, name)) for name in SHOWN}
+        entry |= {name: known(getattr(one, name)) for name in SHOWN}
         names = asked.machines.get(one.pool, ())
         entry["machines"] = [names[place] for place in one.nodes if place < len(names)]
         if weighed:
             entry["weighed"] = [
-                {name: _known(value) for name, value in asdict(size).items()} for size in plan.weighed(row.uid)
+                {name: known(value) for name, value in asdict(size).items()} for size in plan.weighed(row.uid)
             ]
         found.append(entry)
     return {
-        "decided": plan.decided,
-        "method": plan.method,
-        "reason": plan.reason,
-        "message": plan.message,
-        "value": _known(plan.value),
-        "bound": _known(plan.bound),
-        "gap": _known(plan.gap),
+        **plan.document(),
         "currency": asked.currency,
         "speeds": asked.model,
         "history_jobs": asked.history_jobs,
-        "capacity": [{name: _known(value) for name, value in asdict(pool).items()} for pool in asked.capacity.pools],
+        "capacity": [{name: known(value) for name, value in asdict(pool).items()} for pool in asked.capacity.pools],
         "jobs": found,
-        "prices": [{name: _known(value) for name, value in asdict(price).items()} for price in plan.prices],
+        "prices": [{name: known(value) for name, value in asdict(price).items()} for price in plan.prices],
     }
 
 
 def _pool(pool: Pool) -> str:
     kind = f" {pool.accelerator}" if pool.accelerator else ""
     return f"{pool.name} ({counted(pool.nodes, 'node')} x {pool.accelerators_per_node:g} accelerators{kind})"
-
-
-def _known(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
 
 
 def _number(value: float, digits: int = 0) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from convoy.brain.batch.work import Document, Work, told
 from convoy.brain.plan import Decision, JobRecommendation, Option
-from convoy.brain.plan.cluster import ClusterDecision, ClusterPlan, JobAnswer, plan_cluster
+from convoy.brain.plan.cluster import ClusterDecision, ClusterPlan, JobAnswer, known, plan_cluster
 from convoy.brain.plan.decided import resized
 from convoy.brain.plan.hold import URGENT
 from convoy.brain.serve.knowledge import Knowledge
@@ -105,21 +105,5 @@ def _seen(option: Option, workers: int, ps: int) -> Option:
 
 def _document(plan: ClusterPlan) -> Document:
     prices = [one for one in plan.prices if one.price > 0][:_PRICES]
-    return {
-        "decided": plan.decided,
-        "method": plan.method,
-        "reason": plan.reason,
-        "message": plan.message,
-        "value": _known(plan.value),
-        "bound": _known(plan.bound),
-        "gap": _known(plan.gap),
-        "prices": [
-            {"resource": one.resource, "pool": one.pool, "user": one.user, "price": _known(one.price),
-             "used": _known(one.used), "available": _known(one.available)}
-            for one in prices
-        ],
-    }  # fmt: skip
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    shown = ("resource", "pool", "user", "price", "used", "available")
+    return {**plan.document(), "prices": [{name: known(getattr(one, name)) for name in shown} for one in prices]}

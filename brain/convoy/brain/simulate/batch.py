@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 ROUNDING = 1e-8
 
 
@@ -42,3 +45,32 @@ def dealt(global_batch: float, replicas: int, *, initial: float, largest: float,
         accumulation = max(2, accumulation)
     local = math.ceil(share / accumulation - ROUNDING)
     return Batch(max(1, min(local, int(largest / (replicas * accumulation)))), accumulation)
+
+
+def candidates(
+    replicas: NDArray[np.float64],
+    count: int,
+    *,
+    initial: float,
+    largest: float,
+    smallest_local: int,
+    largest_local: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return batches that a job which may choose its own tries: micro-batches, and how many a step, (count, n).
+
+    Global batches in equal ratios from the least that is allowed, never below the initial one, to the largest, dealt
+    as ``dealt`` does; not all of them fit: a micro-batch may come out too large or too small.
+
+    Args:
+        replicas: (n,).
+        count: of global batches.
+        initial, largest: global batches, as for ``dealt``.
+        smallest_local, largest_local: micro-batches that the accelerator can run.
+    """
+    least = np.maximum(initial, smallest_local * replicas)
+    powers = np.linspace(0.0, 1.0, count)[:, None]
+    share = least * np.maximum(largest / least, 1.0) ** powers / replicas
+    accumulation = np.maximum(np.ceil(share / largest_local - ROUNDING), 1.0)
+    alone = (replicas == 1) & (share > initial + ROUNDING)
+    accumulation = np.where(alone, np.maximum(accumulation, 2.0), accumulation)
+    return np.ceil(share / accumulation - ROUNDING), accumulation

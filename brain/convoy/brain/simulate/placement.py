@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from convoy.brain.simulate.cluster import Cluster
 
@@ -50,16 +50,7 @@ def spread(left: dict[int, int], wanted: int) -> Placement:
         left: free accelerators by node; what is taken is subtracted.
         wanted: no more than there are in all.
     """
-    taken: dict[int, int] = {}
-    while wanted > 0:
-        node = max(left, key=lambda n: (left[n], -n))
-        count = min(left[node], wanted)
-        if count <= 0:
-            raise ValueError(f"{wanted} accelerators more wanted than are free")
-        taken[node] = taken.get(node, 0) + count
-        left[node] -= count
-        wanted -= count
-    return placed(taken)
+    return _taken(left, wanted, lambda _: _emptiest(left))
 
 
 def pack(left: dict[int, int], wanted: int) -> Placement:
@@ -70,10 +61,23 @@ def pack(left: dict[int, int], wanted: int) -> Placement:
         left: free accelerators by node; what is taken is subtracted.
         wanted: no more than there are in all.
     """
+
+    def next_node(more: int) -> int:
+        fitting = [node for node, count in left.items() if count >= more]
+        return min(fitting, key=lambda node: (left[node], node)) if fitting else _emptiest(left)
+
+    return _taken(left, wanted, next_node)
+
+
+def _emptiest(left: Mapping[int, int]) -> int:
+    return max(left, key=lambda node: (left[node], -node))
+
+
+def _taken(left: dict[int, int], wanted: int, next_node: Callable[[int], int]) -> Placement:
+    """Take accelerators from one node after another; ``next_node`` is told how many more are wanted."""
     taken: dict[int, int] = {}
     while wanted > 0:
-        fitting = [node for node, count in left.items() if count >= wanted]
-        node = min(fitting, key=lambda n: (left[n], n)) if fitting else max(left, key=lambda n: (left[n], -n))
+        node = next_node(wanted)
         count = min(left[node], wanted)
         if count <= 0:
             raise ValueError(f"{wanted} accelerators more wanted than are free")

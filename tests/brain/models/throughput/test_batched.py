@@ -16,9 +16,9 @@ from convoy.brain.models.throughput import batched
 from convoy.brain.models.throughput.channels import COUNT
 from convoy.brain.models.throughput.frame import Observations
 from convoy.brain.models.throughput.history import jobs_of
+from convoy.brain.models.throughput.kinds import kind_of
 from convoy.brain.models.throughput.misfit import Misfit, Seen
 from convoy.brain.models.throughput.mode import Mode, Scope, find_mode
-from convoy.brain.models.throughput.model import kind_of
 from convoy.brain.models.throughput.physics import ALL_REDUCE, SERVED, Configurations, Form, with_unknown_batch
 from convoy.brain.models.throughput.prior import default_scope
 from support.simulated_jobs import simulated_history

@@ -25,7 +25,7 @@ from convoy.brain.models.load.readings import (
 from convoy.brain.models.state import State
 from convoy.brain.models.throughput import ThroughputModel, channels
 from convoy.brain.models.throughput.frame import configurations_of, labels_of
-from convoy.brain.models.throughput.model import kind_of
+from convoy.brain.models.throughput.kinds import kind_of
 from convoy.brain.models.throughput.physics import Array
 
 QUANTITIES = ("worker_cpu", "ps_cpu", "worker_memory", "ps_memory")

@@ -29,9 +29,10 @@ from convoy.brain.models.throughput.frame import (
 )
 from convoy.brain.models.throughput.held_out import corrected, width
 from convoy.brain.models.throughput.history import JobRows, jobs_of
+from convoy.brain.models.throughput.kinds import FORMS, kind_of, kinds_of, most_alike
 from convoy.brain.models.throughput.learning import learn
 from convoy.brain.models.throughput.misfit import Misfit
-from convoy.brain.models.throughput.physics import ALL_REDUCE, SERVED, Array, Configurations, Form, with_unknown_batch
+from convoy.brain.models.throughput.physics import Array, Configurations, Form
 from convoy.brain.models.throughput.posterior import Draws, Posterior, infer
 from convoy.brain.models.throughput.prior import Prior
 from convoy.brain.models.throughput.saved import restored, saved
@@ -51,40 +52,6 @@ MOST_APART = 100
 """Jobs of a history up to which one that is asked about is left out exactly: all is learned anew without it. Of more,
 one job hardly moves what all have in common, and is only left out of the scopes."""
 COLUMNS = ("mean", "lower", "upper", "latent_sd", "reason")
-
-
-UNKNOWN_BATCH = "-unknown-batch"
-_FORMS = {"allreduce": ALL_REDUCE, "sync-ps": SERVED, "async-ps": SERVED}
-FORMS = {**_FORMS, **{kind + UNKNOWN_BATCH: with_unknown_batch(form) for kind, form in _FORMS.items()}}
-"""Of each kind of job, the coefficients that act."""
-
-
-def kind_of(configurations: Configurations) -> str:
-    """Return the kind of job that configurations are of: priors are learned a kind."""
-    c = configurations
-    strategy = ("async-ps" if c.asynchronous[0] else "sync-ps") if c.ps[0] > 0 else "allreduce"
-    return strategy + (UNKNOWN_BATCH if np.isnan(c.batch_size).any() else "")
-
-
-def kinds_of(configurations: Configurations) -> list[str]:
-    """Return the kinds of job that some configurations are of, the first one's first."""
-    kinds = (kind_of(configurations.take(np.array([row]))) for row in _representatives(configurations))
-    return list(dict.fromkeys(kinds))
-
-
-def _representatives(configurations: Configurations) -> NDArray[np.intp]:
-    """Return the places of the first row of each combination of what a kind depends on."""
-    c = configurations
-    kinds = 4 * (c.ps > 0) + 2 * (c.asynchronous > 0) + np.isnan(c.batch_size)
-    return np.sort(np.unique(kinds, return_index=True)[1])
-
-
-def _most_alike(kind: str) -> list[str]:
-    """Return the kinds whose jobs may stand for a kind's, itself first; all-reduce and servers never do."""
-    served = kind.removesuffix(UNKNOWN_BATCH) in ("sync-ps", "async-ps")
-    same = [other for other in FORMS if (other.removesuffix(UNKNOWN_BATCH) in ("sync-ps", "async-ps")) == served]
-    strategy = kind.removesuffix(UNKNOWN_BATCH)
-    return sorted(same, key=lambda other: (other != kind, other.removesuffix(UNKNOWN_BATCH) != strategy))
 
 
 def _unit(configurations: Configurations) -> float:
@@ -323,7 +290,7 @@ class ThroughputModel:
     def _prior_for(self, name: str, observed: Configurations, asked: Configurations) -> tuple[_Source, Prior]:
         """Return the prior of a job: its kind's; where no such job was seen, that of the kind most like it."""
         kinds = [kind for one in (observed, asked) for kind in kinds_of(one)] or ["allreduce"]
-        learned = [kind for kind in _most_alike(kinds[0]) if kind in self.priors_]
+        learned = [kind for kind in most_alike(kinds[0]) if kind in self.priors_]
         active = {index for kind in kinds for index in FORMS[kind].active}
         form = FORMS[kinds[0]] if active == set(FORMS[kinds[0]].active) else Form(tuple(sorted(active)))
         for kind in learned:

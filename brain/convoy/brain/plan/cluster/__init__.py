@@ -7,6 +7,7 @@ from convoy.brain.plan.cluster.answer import (
     JobAnswer,
     MarginalPrice,
     Progress,
+    known,
 )
 from convoy.brain.plan.cluster.capacity import Capacity, Pool, Quota
 from convoy.brain.plan.cluster.jobs import ClusterJob, Policy, Sizes
@@ -25,5 +26,6 @@ __all__ = [
     "Progress",
     "Quota",
     "Sizes",
+    "known",
     "plan_cluster",
 ]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class ClusterDecision(StrEnum):
@@ -119,6 +120,23 @@ class ClusterPlan:
     def gap(self) -> float:
         """Return how far the value is from the bound, relative to the bound; NaN where nothing was decided."""
         return gap(self.value, self.bound)
+
+    def document(self) -> dict[str, Any]:
+        """Return what was decided for all together as JSON; what isn't known is null."""
+        return {
+            "decided": self.decided,
+            "method": self.method,
+            "reason": self.reason,
+            "message": self.message,
+            "value": known(self.value),
+            "bound": known(self.bound),
+            "gap": known(self.gap),
+        }
+
+
+def known(value: Any) -> Any:
+    """Return a value as JSON has it: a number that isn't finite is null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def gap(value: float, bound: float) -> float:

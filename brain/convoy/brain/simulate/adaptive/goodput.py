@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from convoy.brain.models.efficiency import gain
 from convoy.brain.simulate.adaptive.steps import StepModel
-from convoy.brain.simulate.batch import ROUNDING, Batch
+from convoy.brain.simulate.batch import Batch, candidates
 
 Array = NDArray[np.float64]
 
@@ -44,19 +44,21 @@ class Goodput:
         Returns:
             Three (n,) arrays; goodput 0 where no batch is allowed.
         """
-        least = np.maximum(self.initial, self.smallest_local * replicas)
-        powers = np.linspace(0.0, 1.0, CANDIDATES)[:, None]
-        share = least * (self.largest / least) ** powers / replicas
-        accumulation = np.maximum(np.ceil(share / self.largest_local - ROUNDING), 1.0)
-        alone = (replicas == 1) & (share > self.initial + ROUNDING)
-        accumulation = np.where(alone, np.maximum(accumulation, 2.0), accumulation)
-        local = np.ceil(share / accumulation - ROUNDING)
+        local, accumulation = candidates(
+            replicas,
+            CANDIDATES,
+            initial=self.initial,
+            largest=self.largest,
+            smallest_local=self.smallest_local,
+            largest_local=self.largest_local,
+        )
         compute = self.steps.compute(local)
         network = self.steps.network(nodes, replicas)
         seconds = (accumulation - 1.0) * compute + _overlapped(compute, network, self.steps.g)
         worth = gain(replicas * local * accumulation / self.initial, *self.gradient)
         goodput = np.where((local >= self.smallest_local) & (local <= self.largest_local), worth / seconds, 0.0)
-        goodput = np.where(least <= self.largest, goodput, 0.0)
+        allowed = np.maximum(self.initial, self.smallest_local * replicas) <= self.largest
+        goodput = np.where(allowed, goodput, 0.0)
         at = np.argmax(goodput, axis=0), np.arange(goodput.shape[1])
         return goodput[at], local[at], accumulation[at]
 
