@@ -197,7 +197,7 @@ class Limits(_message.Message):
     def __init__(self, min_workers: _Optional[int] = ..., max_workers: _Optional[int] = ..., node_unit: _Optional[int] = ..., free_cpu: _Optional[float] = ..., free_memory: _Optional[int] = ..., largest_node_cpu: _Optional[float] = ..., largest_node_memory: _Optional[int] = ..., global_batch: _Optional[int] = ..., allowed_workers: _Optional[_Iterable[int]] = ..., min_ps: _Optional[int] = ..., max_ps: _Optional[int] = ..., free_accelerators: _Optional[float] = ..., quota_cpu: _Optional[float] = ..., quota_memory: _Optional[int] = ..., quota_accelerators: _Optional[float] = ..., max_batch: _Optional[int] = ...) -> None: ...
 
 class Recommendation(_message.Message):
-    __slots__ = ("id", "decision", "reason", "message", "target", "predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour", "currency", "options", "observations", "history_jobs", "objective", "roles", "notes")
+    __slots__ = ("id", "decision", "reason", "message", "target", "predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour", "currency", "options", "observations", "history_jobs", "objective", "roles", "notes", "loaders")
     class Decision(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNDEFINED: _ClassVar[Recommendation.Decision]
@@ -226,6 +226,7 @@ class Recommendation(_message.Message):
     OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
     ROLES_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    LOADERS_FIELD_NUMBER: _ClassVar[int]
     id: str
     decision: Recommendation.Decision
     reason: str
@@ -244,7 +245,28 @@ class Recommendation(_message.Message):
     objective: str
     roles: _containers.RepeatedCompositeFieldContainer[Role]
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[str] = ..., decision: _Optional[_Union[Recommendation.Decision, str]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., target: _Optional[_Union[Allotment, _Mapping]] = ..., predicted: _Optional[float] = ..., lower90: _Optional[float] = ..., upper90: _Optional[float] = ..., lower99: _Optional[float] = ..., upper99: _Optional[float] = ..., price_per_hour: _Optional[float] = ..., currency: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., observations: _Optional[int] = ..., history_jobs: _Optional[int] = ..., objective: _Optional[str] = ..., roles: _Optional[_Iterable[_Union[Role, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    loaders: Loaders
+    def __init__(self, id: _Optional[str] = ..., decision: _Optional[_Union[Recommendation.Decision, str]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., target: _Optional[_Union[Allotment, _Mapping]] = ..., predicted: _Optional[float] = ..., lower90: _Optional[float] = ..., upper90: _Optional[float] = ..., lower99: _Optional[float] = ..., upper99: _Optional[float] = ..., price_per_hour: _Optional[float] = ..., currency: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., observations: _Optional[int] = ..., history_jobs: _Optional[int] = ..., objective: _Optional[str] = ..., roles: _Optional[_Iterable[_Union[Role, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., loaders: _Optional[_Union[Loaders, _Mapping]] = ...) -> None: ...
+
+class Loaders(_message.Message):
+    __slots__ = ("before", "workers", "wait", "step", "expected", "reason", "message", "decided")
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_FIELD_NUMBER: _ClassVar[int]
+    before: int
+    workers: int
+    wait: float
+    step: float
+    expected: float
+    reason: str
+    message: str
+    decided: bool
+    def __init__(self, before: _Optional[int] = ..., workers: _Optional[int] = ..., wait: _Optional[float] = ..., step: _Optional[float] = ..., expected: _Optional[float] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., decided: bool = ...) -> None: ...
 
 class Role(_message.Message):
     __slots__ = ("role", "replicas_before", "replicas", "cpu_before", "cpu", "cpu_used", "memory_before", "memory", "memory_used", "reason", "message", "decided")

@@ -90,7 +90,7 @@ class DirectivesRequest(_message.Message):
     def __init__(self, rank: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("version", "action", "round", "reason", "message", "exit_code")
+    __slots__ = ("version", "action", "round", "reason", "message", "exit_code", "loader_workers")
     class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSPECIFIED: _ClassVar[Directive.Action]
@@ -109,13 +109,15 @@ class Directive(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    LOADER_WORKERS_FIELD_NUMBER: _ClassVar[int]
     version: int
     action: Directive.Action
     round: int
     reason: str
     message: str
     exit_code: int
-    def __init__(self, version: _Optional[int] = ..., action: _Optional[_Union[Directive.Action, str]] = ..., round: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., exit_code: _Optional[int] = ...) -> None: ...
+    loader_workers: int
+    def __init__(self, version: _Optional[int] = ..., action: _Optional[_Union[Directive.Action, str]] = ..., round: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., exit_code: _Optional[int] = ..., loader_workers: _Optional[int] = ...) -> None: ...
 
 class WorkerGroup(_message.Message):
     __slots__ = ("round", "state", "pids", "step", "restarts", "failure")

@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Opti
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SpeedSample(_message.Message):
-    __slots__ = ("time", "seconds", "first_step", "last_step", "samples", "workers", "ps", "nodes", "batch_size", "accumulation_steps", "round", "warming", "compute_seconds", "grad_sqr", "grad_var")
+    __slots__ = ("time", "seconds", "first_step", "last_step", "samples", "workers", "ps", "nodes", "batch_size", "accumulation_steps", "round", "warming", "compute_seconds", "grad_sqr", "grad_var", "loader_wait", "loader_workers")
     TIME_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,8 @@ class SpeedSample(_message.Message):
     COMPUTE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     GRAD_SQR_FIELD_NUMBER: _ClassVar[int]
     GRAD_VAR_FIELD_NUMBER: _ClassVar[int]
+    LOADER_WAIT_FIELD_NUMBER: _ClassVar[int]
+    LOADER_WORKERS_FIELD_NUMBER: _ClassVar[int]
     time: float
     seconds: float
     first_step: int
@@ -37,7 +39,9 @@ class SpeedSample(_message.Message):
     compute_seconds: float
     grad_sqr: float
     grad_var: float
-    def __init__(self, time: _Optional[float] = ..., seconds: _Optional[float] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., samples: _Optional[float] = ..., workers: _Optional[int] = ..., ps: _Optional[int] = ..., nodes: _Optional[int] = ..., batch_size: _Optional[int] = ..., accumulation_steps: _Optional[int] = ..., round: _Optional[int] = ..., warming: bool = ..., compute_seconds: _Optional[float] = ..., grad_sqr: _Optional[float] = ..., grad_var: _Optional[float] = ...) -> None: ...
+    loader_wait: float
+    loader_workers: int
+    def __init__(self, time: _Optional[float] = ..., seconds: _Optional[float] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., samples: _Optional[float] = ..., workers: _Optional[int] = ..., ps: _Optional[int] = ..., nodes: _Optional[int] = ..., batch_size: _Optional[int] = ..., accumulation_steps: _Optional[int] = ..., round: _Optional[int] = ..., warming: bool = ..., compute_seconds: _Optional[float] = ..., grad_sqr: _Optional[float] = ..., grad_var: _Optional[float] = ..., loader_wait: _Optional[float] = ..., loader_workers: _Optional[int] = ...) -> None: ...
 
 class NodeLoad(_message.Message):
     __slots__ = ("time", "seconds", "node", "role", "rank", "cpu_cores", "memory_bytes", "cpu_allotted", "memory_allotted", "round")
