@@ -15,7 +15,7 @@ import pytest
 
 from convoy.cli.local import Operator
 from convoy.core.api import names
-from support.machine import Machine, digits
+from support.machine import Machine, alive, digits
 from support.waiting import until
 
 KILLS = int(os.environ.get("CONVOY_TEST_KILLS", "3"))
@@ -95,6 +95,8 @@ def _kill(here: Machine, job: str, kind: str, operator: Operator, dice: random.R
             os.kill(victim, signal.SIGKILL)
         except ProcessLookupError:  # it ended by itself in between: its end is as good
             continue
+        # While it dies it still holds its locks, and would be taken for one that runs.
+        until(lambda victim=victim: not alive(victim), f"the end of the {kind}", timeout=30.0)
 
 
 def _running(here: Machine, operator: Operator) -> int:

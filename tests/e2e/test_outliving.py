@@ -86,6 +86,7 @@ def test_the_operator_or_the_brain(here: Machine, job: str, what: str) -> None:
     victim = find()
     assert victim is not None
     os.kill(victim, signal.SIGKILL)
+    until(lambda: not alive(victim), f"the end of the {what}", timeout=30.0)
     here.await_more(job, 30)
     assert {record.pid for record in here.records(job)} == pids
     if what == "operator":

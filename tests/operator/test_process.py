@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -228,6 +229,24 @@ def test_a_job_that_comes_while_an_idle_operator_ends_is_run(cluster: LocalClust
     until(lambda: running(cluster, names.master_pod("digits", 0)), "the master", timeout=20)
     assert lock.holder() == operator.process.pid
     assert "it goes on" in operator.log.read_text()
+    assert operator.end() == 0
+
+
+def test_an_operator_outlives_a_cluster_that_cannot_be_read_for_a_while(
+    cluster: LocalCluster, state_dir: Path
+) -> None:
+    cluster.create(worker_job(), field_manager="convoy-cli")
+    operator = Operator(state_dir, exit_when_idle=0.5)
+    until(lambda: running(cluster, names.master_pod("digits", 0)), "the master", timeout=20)
+    with sqlite3.connect(cluster.layout.database, timeout=10) as database:
+        database.execute("ALTER TABLE objects RENAME TO away")
+    try:
+        until(lambda: "the cluster couldn't be read" in operator.log.read_text(), "a look that failed")
+    finally:
+        with sqlite3.connect(cluster.layout.database, timeout=10) as database:
+            database.execute("ALTER TABLE away RENAME TO objects")
+    cluster.create(worker_job("other"), field_manager="convoy-cli")
+    until(lambda: running(cluster, names.master_pod("other", 0)), "the next job's master", timeout=20)
     assert operator.end() == 0
 
 

@@ -137,7 +137,29 @@ class Machine:
     def finish(self, name: str, *, timeout: float = 30.0) -> None:
         """Have the job stop at its next step, and wait until it has Succeeded."""
         (self.job_dir(name) / "finish").touch()
-        until(lambda: self.job(name).status.phase == "Succeeded", f"{name} to succeed", timeout=timeout, every=0.1)
+        try:
+            until(
+                lambda: self.job(name).status.phase == "Succeeded", f"{name} to succeed", timeout=timeout, every=0.1
+            )
+        except AssertionError as error:
+            error.add_note(self.account(name))
+            raise
+
+    def _succeeded(self, name: str) -> bool:
+        return self.job(name).status.phase == "Succeeded"
+
+    def account(self, name: str) -> str:
+        """Return what the cluster and its logs say of a job, for whoever reads of a test that failed."""
+        pods = self.cluster.list(Kind.POD, "default", {names.LABEL_JOB: name}).items
+        logs = [self.state_dir / "operator.log", *(self.state_dir / "cluster" / "logs" / "default").glob("*/*.log")]
+        return "\n".join(
+            [
+                f"operator: {self.operator_pid()}; last step: {self.last_step(name)}",
+                json.dumps(self.job(name).to_manifest()["status"]),
+                *(json.dumps({"pod": pod["metadata"]["name"], **(pod.get("status") or {})}) for pod in pods),
+                *(line for log in logs for line in [f"--- {log}", *log.read_text().splitlines()[-25:]]),
+            ]
+        )
 
     def end(self) -> None:
         """End the operator and all pods."""

@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 from convoy.core.api import names
-from convoy.core.api.errors import NotFound, Unusable
+from convoy.core.api.errors import ConvoyError, NotFound, Unusable
 from convoy.core.api.job import Phase
 from convoy.core.api.meta import Manifest
 from convoy.core.api.pod import Pod
@@ -137,11 +137,20 @@ def _wait(cluster: Cluster, clock: Clock, settings: OperatorSettings, stop: thre
         if settings.exit_when_idle is None or now - looked_at < min(_IDLE_LOOK_SECONDS, settings.exit_when_idle):
             continue
         looked_at = now
-        if not idle(cluster):
+        if not seems_idle(cluster):
             busy_at = now
         elif now - busy_at >= settings.exit_when_idle:
             return End.IDLE
     return End.STOPPED
+
+
+def seems_idle(cluster: Cluster) -> bool:
+    """Whether there is nothing to do; a cluster that can't be read at this moment may have work."""
+    try:
+        return idle(cluster)
+    except ConvoyError as error:
+        logs.get("operator.process").warning("the cluster couldn't be read; trying again", error=str(error))
+        return False
 
 
 def idle(cluster: Cluster) -> bool:
