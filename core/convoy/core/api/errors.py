@@ -13,7 +13,9 @@ database, and a message that says what was expected, what came and what to do ab
     │   ├── NotFound            no such object
     │   ├── AlreadyExists       an object of that name is there already
     │   ├── Conflict            the object changed since it was read, or a field has another owner
-    │   └── Expired             a watch asked for changes older than those that are kept
+    │   ├── Expired             a watch asked for changes older than those that are kept
+    │   ├── Refused             its rules forbid it now: a quota, a limit, a policy, a webhook
+    │   └── TooLarge            more than it takes in one request or keeps in one object
     ├── Fenced                  the caller was replaced; it must stop
     │   ├── StaleEpoch          a newer master holds the job
     │   └── StaleIncarnation    a newer process holds the node's rank
@@ -111,6 +113,18 @@ class Expired(ClusterError):
     reason = "Expired"
 
 
+class Refused(ClusterError):
+    """The cluster's rules forbid it now: a quota, a limit range, a policy, a webhook; the message has its words."""
+
+    reason = "Refused"
+
+
+class TooLarge(ClusterError):
+    """More than the cluster takes in one request, or keeps in one object."""
+
+    reason = "TooLarge"
+
+
 class Fenced(ConvoyError):
     """The caller was replaced; it must stop and change nothing more."""
 
@@ -142,9 +156,13 @@ class DeadlineMissed(ConvoyError):
 
 
 class Unavailable(ConvoyError):
-    """A peer can't be reached now; trying again later may help."""
+    """A peer can't be reached now; trying again later may help: where it says so, after ``retry_after`` seconds."""
 
     reason = "Unavailable"
+
+    def __init__(self, message: str, *, reason: str | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message, reason=reason)
+        self.retry_after = retry_after
 
 
 class JobFailed(ConvoyError):

@@ -38,6 +38,8 @@ class Kind(StrEnum):
     SERVICE = "Service"
     SECRET = "Secret"
     NODE = "Node"
+    LEASE = "Lease"
+    """coordination.k8s.io/v1: who leads (see ``convoy.core.cluster.kubernetes.election``)."""
     EVENT = "Event"
     """core/v1; read, never written. One machine has none."""
     NAMESPACE = "Namespace"
@@ -46,7 +48,13 @@ class Kind(StrEnum):
 
 def api_version(kind: Kind) -> str:
     """Return the ``apiVersion`` of a kind's objects."""
-    return names.API_VERSION if kind in (Kind.ELASTIC_JOB, Kind.SCALE_PLAN) else "v1"
+    match kind:
+        case Kind.ELASTIC_JOB | Kind.SCALE_PLAN:
+            return names.API_VERSION
+        case Kind.LEASE:
+            return "coordination.k8s.io/v1"
+        case _:
+            return "v1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ RESOURCES = {
     Kind.SERVICE: Resource("", "v1", "services"),
     Kind.SECRET: Resource("", "v1", "secrets"),
     Kind.NODE: Resource("", "v1", "nodes", namespaced=False),
+    Kind.LEASE: Resource("coordination.k8s.io", "v1", "leases"),
     Kind.EVENT: Resource("", "v1", "events"),
     Kind.NAMESPACE: Resource("", "v1", "namespaces", namespaced=False),
 }
@@ -35,6 +36,8 @@ RESOURCES = {
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is asked of the API server. ``namespace`` None means all; ``name`` None a collection.
+
+    To ``create`` an object its collection is asked, whatever its name.
 
     Raises:
         InvalidInput: an empty namespace for a kind that has namespaces.
@@ -62,8 +65,14 @@ class Request:
         parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
         if resource.namespaced and self.namespace is not None:
             parts += ["namespaces", self.namespace]
-        parts += [resource.plural, *(part for part in (self.name, self.subresource) if part is not None)]
+        name = None if self.verb == "create" else self.name
+        parts += [resource.plural, *(part for part in (name, self.subresource) if part is not None)]
         return "/" + "/".join(quote(part, safe="") for part in parts)
+
+    @property
+    def place(self) -> str:
+        """The object's place, such as ``default/name``."""
+        return "/".join(filter(None, (self.namespace, self.name)))
 
     @property
     def rule(self) -> str:

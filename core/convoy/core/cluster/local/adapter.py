@@ -14,6 +14,7 @@ from typing import Any, Self
 from convoy.core.api.errors import AlreadyExists, Conflict, Expired, InvalidInput, NotFound, Unavailable
 from convoy.core.api.meta import Manifest
 from convoy.core.api.moments import timestamp
+from convoy.core.cluster import manifests
 from convoy.core.cluster.local import apply as merging
 from convoy.core.cluster.local import logfiles, node, objects, podstatus, store
 from convoy.core.cluster.local.changes import ChangeSignal
@@ -76,9 +77,9 @@ class LocalCluster:
 
     def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
         """Return objects in the order of their names (see the port)."""
-        manifests, version = self.store.objects(kind, namespace)
+        found, version = self.store.objects(kind, namespace)
         wanted = dict(labels or {})
-        return Listing([one for one in manifests if objects.carries(one, wanted)], str(version))
+        return Listing([one for one in found if objects.carries(one, wanted)], str(version))
 
     def pages(self, kind: Kind, namespace: str | None = None) -> Iterator[Listing]:
         """Yield all in one part: what one machine holds is little (see the port)."""
@@ -124,7 +125,7 @@ class LocalCluster:
 
     def create(self, manifest: Manifest, *, field_manager: str) -> Manifest:
         """Create the object; its fields belong to ``field_manager`` (see the port)."""
-        kind, namespace, name = objects.identity(manifest)
+        kind, namespace, name = manifests.identity(manifest)
         with self._write() as transaction:
             if transaction.get(kind, namespace, name) is not None:
                 raise AlreadyExists(f"{kind} {namespace}/{name} is there already; delete it, or choose another name")
@@ -132,18 +133,18 @@ class LocalCluster:
 
     def apply(self, manifest: Manifest, *, field_manager: str, force: bool = False) -> Manifest:
         """Create the object, or merge into it (see the port)."""
-        kind, namespace, name = objects.identity(manifest)
+        kind, namespace, name = manifests.identity(manifest)
         with self._write() as transaction:
             live = transaction.get(kind, namespace, name)
             _expect(live, manifest, f"{kind} {namespace}/{name}")
             if live is None:
                 return self._insert(transaction, manifest, field_manager)
-            wanted = objects.normal(manifest)
+            wanted = manifests.normal(manifest)
             if (wanted.get("spec") or {}).get("ports"):
                 wanted = objects.with_port(wanted, live.manifest, lambda: _free_port(transaction))
             owners = merging.from_json(live.owners.get(_OBJECT, {}))
             merged = merging.merge(
-                objects.writable(live.manifest), objects.writable(wanted), owners, field_manager, force=force
+                manifests.writable(live.manifest), manifests.writable(wanted), owners, field_manager, force=force
             )
             new = objects.with_tree(live.manifest, merged.tree)
             if kind is Kind.SERVICE:
@@ -153,7 +154,7 @@ class LocalCluster:
 
     def apply_status(self, manifest: Manifest, *, field_manager: str, force: bool = True) -> Manifest:
         """Merge the status (see the port)."""
-        kind, namespace, name = objects.identity(manifest)
+        kind, namespace, name = manifests.identity(manifest)
         with self._write() as transaction:
             live = _found(transaction.get(kind, namespace, name), kind, namespace, name)
             _expect(live, manifest, f"{kind} {namespace}/{name}")
@@ -204,7 +205,7 @@ class LocalCluster:
             if live is None:
                 born = _born(new, Kind.NODE, "", podstatus.NODE_NAME)
                 return transaction.put(
-                    {**objects.with_tree(born, objects.writable(new)), "status": new["status"]}, {}
+                    {**objects.with_tree(born, manifests.writable(new)), "status": new["status"]}, {}
                 )
             return _store(transaction, live, {**live.manifest, "status": new["status"]}, live.owners)
 
@@ -215,9 +216,9 @@ class LocalCluster:
         self.signal.bump()
 
     def _insert(self, transaction: Transaction, manifest: Manifest, field_manager: str) -> Manifest:
-        kind, namespace, name = objects.identity(manifest)
-        wanted = objects.normal(manifest)
-        tree = objects.writable(wanted)
+        kind, namespace, name = manifests.identity(manifest)
+        wanted = manifests.normal(manifest)
+        tree = manifests.writable(wanted)
         owners = merging.merge({}, tree, {}, field_manager, force=True)
         new = objects.with_tree(_born(wanted, kind, namespace, name), owners.tree)
         if kind is Kind.SERVICE:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import re
 from collections.abc import Callable, Iterable
 
 from convoy.core.api.errors import InvalidManifest
@@ -12,46 +10,13 @@ from convoy.core.api.meta import Manifest
 from convoy.core.api.plan import ScalePlan
 from convoy.core.cluster.local.apply import Tree
 from convoy.core.cluster.local.environment import POD_IP
+from convoy.core.cluster.manifests import SYSTEM_METADATA
 from convoy.core.cluster.port import Kind
-
-_WRITTEN = [kind for kind in Kind if kind is not Kind.EVENT]
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SYSTEM_METADATA = (
-    "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
-    "deletionGracePeriodSeconds", "managedFields",
-)  # fmt: skip
-
-
-def identity(manifest: Manifest) -> tuple[Kind, str, str]:
-    """Return (kind, namespace, name) of what a caller wrote; the namespace's default is ``default``.
-
-    Raises:
-        InvalidManifest: one of them is missing or malformed.
-    """
-    metadata = manifest.get("metadata") or {}
-    kind = next((one for one in _WRITTEN if one == manifest.get("kind")), None)
-    if kind is None:
-        raise InvalidManifest("kind", f"expected one of {', '.join(_WRITTEN)}, not {manifest.get('kind')!r}")
-    namespace = "" if kind is Kind.NODE else metadata.get("namespace") or "default"
-    name = metadata.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidManifest("metadata.name", f"expected lower-case letters, digits, '-' and '.', not {name!r}")
-    if namespace and not _NAMESPACE.fullmatch(str(namespace)):
-        raise InvalidManifest("metadata.namespace", f"expected lower-case letters, digits and '-', not {namespace!r}")
-    return kind, str(namespace), name
-
-
-def writable(manifest: Manifest) -> Tree:
-    """Return what a manager may write with ``apply``: all but the status and what the cluster itself sets."""
-    tree = {key: value for key, value in manifest.items() if key not in ("apiVersion", "kind", "metadata", "status")}
-    metadata = {key: value for key, value in (manifest.get("metadata") or {}).items() if key not in _SYSTEM_METADATA}
-    return {**tree, **({"metadata": metadata} if metadata else {})}
 
 
 def with_tree(manifest: Manifest, tree: Tree) -> Manifest:
     """Return the object with ``tree`` in the place of what a manager may write; ``generation`` follows the spec."""
-    system = {key: value for key, value in manifest["metadata"].items() if key in _SYSTEM_METADATA}
+    system = {key: value for key, value in manifest["metadata"].items() if key in SYSTEM_METADATA}
     rest = {key: value for key, value in tree.items() if key != "metadata"}
     if rest.get("spec") != manifest.get("spec") and "generation" in system:
         system["generation"] += 1
@@ -63,15 +28,6 @@ def with_tree(manifest: Manifest, tree: Tree) -> Manifest:
         **rest,
         **status,
     }
-
-
-def normal(manifest: Manifest) -> Manifest:
-    """Return a Secret's ``stringData`` as ``data``; other kinds as they are."""
-    if manifest.get("kind") != Kind.SECRET or "stringData" not in manifest:
-        return manifest
-    rest = {key: value for key, value in manifest.items() if key != "stringData"}
-    encoded = {key: base64.b64encode(str(text).encode()).decode() for key, text in manifest["stringData"].items()}
-    return {**rest, "data": {**(manifest.get("data") or {}), **encoded}}
 
 
 def check(manifest: Manifest) -> None:
