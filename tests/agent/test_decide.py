@@ -18,6 +18,7 @@ from convoy.agent.decide import (
     Joined,
     Order,
     Phase,
+    SetLoaders,
     Signalled,
     Start,
     Started,
@@ -52,6 +53,16 @@ def test_it_joins_and_starts_what_it_was_given() -> None:
     state, actions = run(Started(), Joined(world(3)))
     assert (state.phase, state.round) == (Phase.RUNNING, 3)
     assert actions == [Join(0), Start(world(3), 0)]
+
+
+def test_how_many_processes_load_data_is_told_once_and_whatever_the_round() -> None:
+    told = Directed(1, 5, Order.TRAIN, 2, loaders=4)
+    state, actions = run(
+        told, Directed(1, 6, Order.YIELD, 3, loaders=4), Directed(1, 7, Order.TRAIN, 3), state=RUNNING
+    )
+    assert actions == [SetLoaders(4), AskToYield(3)]
+    assert state.loaders == 4
+    assert run(Directed(1, 4, Order.TRAIN, 3, loaders=1), state=state)[1] == []  # a stale one
 
 
 def test_a_yield_asks_the_workers_and_joins_when_they_left() -> None:

@@ -65,8 +65,8 @@ def test_a_channel_is_private_heeds_its_workers_and_goes() -> None:
             while len(heard) < 2:
                 await asyncio.sleep(0.01)
         assert [(pid, message["type"]) for pid, message in heard] == [(os.getpid(), "hello"), (os.getpid(), "step")]
-        assert channel.ask_to_yield(os.getpid(), 7)
-        assert not channel.ask_to_yield(1, 7)
+        assert channel.tell(os.getpid(), "yield", round=7)
+        assert not channel.tell(1, "yield", round=7)
         async with asyncio.timeout(5):
             while link.yield_round != 7:
                 link.listen()

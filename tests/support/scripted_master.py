@@ -60,12 +60,24 @@ class ScriptedMaster(grpc_stubs.MasterServicer):
             self.joined.pop(rank)[1].set_result(answer)
         return answer
 
-    async def direct(self, action: pb.Directive.Action, number: int, *ranks: int, exit_code: int = 0) -> None:
+    async def direct(
+        self,
+        action: pb.Directive.Action,
+        number: int,
+        *ranks: int,
+        exit_code: int = 0,
+        loader_workers: int | None = None,
+    ) -> None:
         """Give nodes a directive."""
         self._version += 1
         for rank in ranks:
             self.directives[rank] = pb.Directive(
-                version=self._version, action=action, round=number, reason="Test", exit_code=exit_code
+                version=self._version,
+                action=action,
+                round=number,
+                reason="Test",
+                exit_code=exit_code,
+                loader_workers=loader_workers,
             )
         await self._tell()
 

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from convoy.agent import messages
 
@@ -56,12 +57,12 @@ class Channel:
                 del self._writers[pid]
             writer.close()
 
-    def ask_to_yield(self, pid: int, round_number: int) -> bool:
-        """Ask a worker to end its round at the next step boundary; False where it doesn't listen."""
+    def tell(self, pid: int, kind: str, **fields: Any) -> bool:
+        """Send a worker one message (see ``convoy.agent.messages``); False where it doesn't listen."""
         writer = self._writers.get(pid)
         if writer is None:
             return False
-        writer.write(messages.encode("yield", round=round_number))
+        writer.write(messages.encode(kind, **fields))
         return True
 
     async def close(self) -> None:

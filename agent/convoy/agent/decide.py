@@ -45,6 +45,7 @@ class State:
         restarts: of its workers, by their own fault.
         outcome: how the last group ended, None while one runs or none has.
         exit_code: with which it ends once stopped, None where it goes on.
+        loaders: processes that are to load each worker's data; None: as the script says.
     """
 
     phase: Phase = Phase.JOINING
@@ -54,6 +55,7 @@ class State:
     restarts: int = 0
     outcome: Outcome | None = None
     exit_code: int | None = None
+    loaders: int | None = None
 
 
 # -- events
@@ -75,6 +77,7 @@ class Directed:
     reason: str = ""
     message: str = ""
     exit_code: int = 0
+    loaders: int | None = None
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,13 @@ class StopGroup:
 
 
 @dataclass(frozen=True)
+class SetLoaders:
+    """Have each worker, and those that start later, load its data with so many processes."""
+
+    workers: int
+
+
+@dataclass(frozen=True)
 class Tell:
     """Report at once."""
 
@@ -162,7 +172,7 @@ class Exit:
     message: str = ""
 
 
-Action = Join | Start | AskToYield | StopGroup | Tell | Exit
+Action = Join | Start | AskToYield | StopGroup | SetLoaders | Tell | Exit
 
 _HOLDING = (Phase.RUNNING, Phase.YIELDING)
 
@@ -203,6 +213,13 @@ def _directed(state: State, event: Directed) -> tuple[State, list[Action]]:
     state = replace(state, epoch=event.epoch, version=event.version)
     if event.order is Order.STOP:
         return _told_to_stop(state, event)
+    if event.loaders is not None and event.loaders != state.loaders:
+        state, actions = _ordered(replace(state, loaders=event.loaders), event)
+        return state, [SetLoaders(event.loaders), *actions]
+    return _ordered(state, event)
+
+
+def _ordered(state: State, event: Directed) -> tuple[State, list[Action]]:
     if event.round != state.round:
         return state, []
     if event.order is Order.YIELD and state.phase is Phase.RUNNING:

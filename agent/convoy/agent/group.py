@@ -53,6 +53,7 @@ class WorkerGroup:
         self._workers: dict[int, Worker] = {}
         self._changed = asyncio.Event()
         self._ended = 0
+        self._loaders: int | None = None
         self.step = -1
         """Last step that a worker said it finished, -1 if none."""
 
@@ -81,7 +82,13 @@ class WorkerGroup:
             directory = options.log_dir / f"{options.run_id}_{os.getpid()}" / f"attempt_{world.round}_{restarts}"
         for rank in range(options.processes):
             env = worker_environment(
-                world, rank, options, self._environment, socket=self._channel.path, restarts=restarts
+                world,
+                rank,
+                options,
+                self._environment,
+                socket=self._channel.path,
+                restarts=restarts,
+                loaders=self._loaders,
             )
             outputs = self._outputs(rank, world.own.first_rank + rank, directory)
             process = await self._spawner.start(self._command(env, outputs.streams()))
@@ -115,7 +122,9 @@ class WorkerGroup:
         kind = message["type"]
         if kind in ("step", "restored", "yielded", "checkpoint"):
             self.step = max(self.step, int(message["step"])) if kind != "restored" else int(message["step"])
-        if kind == "yielded":
+        if kind == "hello" and self._loaders is not None:  # it may have changed since the worker was started
+            self._channel.tell(pid, "loaders", workers=self._loaders)
+        elif kind == "yielded":
             worker.yielded = True
         elif kind == "peer_lost":
             worker.peer_lost = str(message.get("message", ""))
@@ -131,8 +140,14 @@ class WorkerGroup:
 
     def ask_to_yield(self, round_number: int) -> bool:
         """Ask all workers to end the round at a step boundary; False where one of them can't be asked."""
-        asked = [self._channel.ask_to_yield(pid, round_number) for pid in self.pids]
+        asked = [self._channel.tell(pid, "yield", round=round_number) for pid in self.pids]
         return all(asked)
+
+    def set_loaders(self, workers: int) -> None:
+        """Tell all workers, and those that start later, how many processes are to load each one's data."""
+        self._loaders = workers
+        for pid in self.pids:
+            self._channel.tell(pid, "loaders", workers=workers)
 
     async def wait(self) -> Outcome:
         """Wait for the group's end. Where a worker failed, the others are ended."""

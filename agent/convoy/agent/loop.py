@@ -143,6 +143,8 @@ class Agent:
                 self._begin(self._yield(action.round))
             case decide.StopGroup():
                 self._begin(self._stop(self._state.round, action.signal))
+            case decide.SetLoaders():
+                self._group.set_loaders(action.workers)
             case decide.Tell():
                 self._account()
                 self._session.report_soon()

@@ -10,7 +10,10 @@ From a worker:
 - ``yielded``    ``step``: saved there, about to exit
 - ``peer_lost``  ``message``: it can't go on because another process is gone, about to exit
 
-From the agent: ``yield`` with the ``round`` that is to end at the next step boundary.
+From the agent:
+
+- ``yield``      ``round``: it is to end at the next step boundary
+- ``loaders``    ``workers``: so many processes are to load each process's data from now on
 """
 
 from __future__ import annotations

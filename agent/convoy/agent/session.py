@@ -117,6 +117,7 @@ class Session:
             directive.reason,
             directive.message,
             directive.exit_code,
+            directive.loader_workers if directive.HasField("loader_workers") else None,
         )
 
     async def wait_connected(self, timeout: float) -> None:

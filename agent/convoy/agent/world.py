@@ -42,7 +42,14 @@ class World:
 
 
 def worker_environment(
-    world: World, local_rank: int, options: Options, base: Mapping[str, str], *, socket: str, restarts: int
+    world: World,
+    local_rank: int,
+    options: Options,
+    base: Mapping[str, str],
+    *,
+    socket: str,
+    restarts: int,
+    loaders: int | None = None,
 ) -> dict[str, str]:
     """Return a worker's environment: torchrun's variables, and ours."""
     first, own = world.members[0], world.own
@@ -67,6 +74,8 @@ def worker_environment(
         "CONVOY_ROUND": str(world.round),
         names.ENV_AGENT_SOCKET: socket,
     }
+    if loaders is not None:
+        found[names.ENV_LOADER_WORKERS] = str(loaders)
     if all(member.host in LOOPBACK for member in world.members):
         found.setdefault("GLOO_SOCKET_IFNAME", "lo")
         found.setdefault("NCCL_SOCKET_IFNAME", "lo")

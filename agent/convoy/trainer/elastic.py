@@ -8,6 +8,9 @@
             loss = cross_entropy(trainer.model(x[batch.rows]), y[batch.rows])   # the mean over the rows
             trainer.step(loss)
 
+Where samples come from a data set that is slow to read, ``trainer.loaded(data_set, steps)`` has them loaded ahead, by
+as many processes as pay.
+
 Run by itself the script trains in one process; under `convoy run` or torchrun in as many as there are. At each step
 boundary all processes agree, in the all-reduce that adds up the samples, whether to go on. When the agent asks for it
 they save and leave by ``Yielded``, to be started again in a larger or smaller world.
@@ -18,6 +21,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,10 +30,12 @@ from typing import Any, Self
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils.data import Dataset
 
 from convoy.core.api.errors import InvalidInput, JobFailed
 from convoy.trainer import checkpoint, group, rng
 from convoy.trainer.link import Link
+from convoy.trainer.loading import Loader, Loading, told_at_start
 from convoy.trainer.noise import GradientNoise
 from convoy.trainer.place import Place
 from convoy.trainer.sampler import GlobalSampler, share, shares
@@ -122,7 +128,8 @@ class ElasticTrainer:
         self._checkpoints = checkpoint.Checkpoints(checkpoint_dir) if checkpoint_dir is not None else None
         self._finish_file = finish_file
         self._timeout = timeout
-        self._link = Link(self.place.agent_socket, self.place.local_rank)
+        self._link = Link(self.place.agent_socket, self.place.local_rank, told_at_start())
+        self._loading = Loading()
         self._log = StepLog(self.place)
         self._speed = Speedometer(self.place, self._link, global_batch)
         self._wants_noise = gradient_noise and self.place.world > 1
@@ -185,6 +192,46 @@ class ElasticTrainer:
         if self.finished_step != self._saved_step:
             self.save()
 
+    def loaded(
+        self, dataset: Dataset[Any], steps: int, *, workers: int = 0, **options: Any
+    ) -> Iterator[tuple[Batch, Any]]:
+        """Yield ``batches(steps)``, each with what the data set has for its rows, loaded ahead by processes.
+
+        How many they are Convoy says once it knows how long steps wait for their data, and changes between steps.
+
+        Args:
+            dataset: map-style, of ``dataset_size`` samples.
+            steps: as with ``batches``.
+            workers: processes that load, until Convoy says; 0: none but this one.
+            options: of torch's DataLoader (``collate_fn``, ``pin_memory``, ``prefetch_factor``...).
+
+        Raises:
+            InvalidInput: the data set is of another length.
+            Yielded, JobFailed: as with ``batches``.
+        """
+        with closing(Loader(dataset, self.sampler, self.place, options)) as loader:
+            for batch in self.batches(steps):
+                with self.loading():
+                    data = loader.next(self.loader_workers(workers))
+                yield batch, data
+
+    def loader_workers(self, given: int) -> int:
+        """Return the processes that are to load this process's data: Convoy's number, else the given one.
+
+        For scripts with a loader of their own (``num_workers`` of torch's DataLoader); ask again where it can be made
+        anew, as at the beginning of an epoch.
+        """
+        told = self._link.loader_workers
+        number = given if told is None else told
+        if number != self._loading.workers:
+            self._loading.workers = number
+            self._speed.begin(self.finished_step, time.monotonic())  # speeds with either number aren't mixed
+        return number
+
+    def loading(self) -> AbstractContextManager[None]:
+        """Return a context in which the script waits for its data, so that the time is told: a loader of its own."""
+        return self._loading.waiting()
+
     def step(self, loss: torch.Tensor) -> float:
         """Finish one step from the mean loss over the local rows; return the mean loss over the global batch.
 
@@ -203,11 +250,13 @@ class ElasticTrainer:
         wants_finish = self._finish_file is not None and self.is_first and self._finish_file.exists()
         mine = [float(end - start), float(wants_yield), float(wants_finish), float(loss.detach()) * fraction]
         norm = self._noise.local(fraction * place.world) / place.world if self._noise is not None else 0.0
-        count, yields, finishes, mean, norm = group.add([*mine, norm], self.device)
+        wait = self._loading.step() / place.world
+        count, yields, finishes, mean, norm, wait = group.add([*mine, norm, wait], self.device)
         if count != total:
             raise JobFailed(f"step {self.finished_step + 1}: {count:g} samples taken, the global batch is {total}")
         if self._noise is not None:
             self._noise.count(norm)
+        self._loading.count(wait)
         self.optimizer.step()
         self.optimizer.zero_grad()
         if self._scheduler is not None:
@@ -219,7 +268,7 @@ class ElasticTrainer:
         self._log.step(
             self.finished_step, now=time.time(), global_batch=int(count), local_batch=end - start, loss=mean
         )
-        self._speed.count(self.finished_step, time.monotonic(), self._noise)
+        self._speed.count(self.finished_step, time.monotonic(), self._noise, self._loading)
         return mean
 
     def save(self) -> None:

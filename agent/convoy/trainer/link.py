@@ -15,10 +15,12 @@ class Link:
 
     Attributes:
         yield_round: the round that the agent asked to end at the next step boundary, 0 if none.
+        loader_workers: processes that are to load each process's data, as it said last; None: it didn't.
     """
 
-    def __init__(self, path: str | None, local_rank: int) -> None:
+    def __init__(self, path: str | None, local_rank: int, loader_workers: int | None = None) -> None:
         self.yield_round = 0
+        self.loader_workers = loader_workers
         self._lines = messages.Lines()
         self._socket: socket.socket | None = None
         if path:
@@ -63,9 +65,11 @@ class Link:
                 self.close()
                 return
             for line in self._lines.feed(data):
-                message = messages.decode(line)
-                if message is not None and message["type"] == "yield":
+                message = messages.decode(line) or {}
+                if message.get("type") == "yield":
                     self.yield_round = int(message.get("round", 0))
+                elif message.get("type") == "loaders":
+                    self.loader_workers = int(message["workers"])
 
     def close(self) -> None:
         """Hang up."""

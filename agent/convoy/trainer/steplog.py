@@ -6,13 +6,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from convoy.trainer.link import Link
 from convoy.trainer.place import Place
-
-if TYPE_CHECKING:
-    from convoy.trainer.noise import GradientNoise
 
 WINDOW = 2.0
 """Seconds of whole steps that a window of speed holds at least."""
@@ -75,6 +72,14 @@ def per_worker(global_batch: int, world: int) -> int:
     return max(1, round(global_batch / world))
 
 
+class Measured(Protocol):
+    """What is measured beside speed."""
+
+    def window(self) -> dict[str, float]:
+        """Return fields of ``SpeedSample`` since the last call."""
+        ...
+
+
 class Speedometer:
     """Cuts the run of steps into windows of whole steps and tells the agent. Times are monotonic but for the
     stamp."""
@@ -90,10 +95,10 @@ class Speedometer:
         """Start counting after a step: the first window warms up."""
         self._first, self._since, self._warming = step + 1, at, True
 
-    def count(self, step: int, at: float, noise: GradientNoise | None = None) -> dict[str, Any] | None:
+    def count(self, step: int, at: float, *beside: Measured | None) -> dict[str, Any] | None:
         """Count a finished step; return the window that it completes, which process rank 0 has told the agent.
 
-        ``noise``, where it is estimated, goes with the window.
+        ``beside``: what else goes with the window.
         """
         if at - self._told >= _TELL:
             self._told = at
@@ -101,7 +106,7 @@ class Speedometer:
         if at - self._since < self._window:
             return None
         steps, seconds = step - self._first + 1, at - self._since
-        window = {
+        window: dict[str, Any] = {
             "time": time.time(),
             "seconds": seconds,
             "first_step": self._first,
@@ -113,8 +118,9 @@ class Speedometer:
             "accumulation_steps": 1,
             "round": self._place.round,
             "warming": self._warming,
-            **(noise.window() if noise is not None else {}),
         }
+        for one in beside:
+            window |= one.window() if one is not None else {}
         self._first, self._since, self._warming = step + 1, at, False
         if self._place.rank == 0:
             self._link.tell("speed", **window)

@@ -12,6 +12,9 @@ GROUP = "elastic.iml.github.io"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 
+MANAGED_BY = f"{GROUP}/convoy"
+"""What ``spec.managedBy`` says of a job that is Convoy's, if anything."""
+
 # Roles (keys of spec.replicaSpecs).
 WORKER = "worker"
 PS = "ps"
@@ -102,6 +105,8 @@ ENV_WORKER_MEMORY = "CONVOY_WORKER_MEMORY"
 """Bytes that it requests; absent where it requests none."""
 ENV_AGENT_SOCKET = "CONVOY_AGENT_SOCKET"
 """Unix socket on which the agent listens to its workers (see convoy.agent.channel)."""
+ENV_LOADER_WORKERS = "CONVOY_LOADER_WORKERS"
+"""Processes that are to load each worker process's data; absent: as the script says."""
 
 
 def pod(job: str, role: str, node_id: int) -> str:
@@ -122,6 +127,14 @@ def master_pod(job: str, index: int) -> str:
 def master_service(job: str) -> str:
     """Return the name of the master's stable service."""
     return f"elasticjob-{job}-dlrover-master"
+
+
+LONGEST_LABEL = 63
+"""Characters of a label's value, of a service's name, and of a host name."""
+LONGEST_JOB = LONGEST_LABEL - len(master_pod("", 0))
+"""Characters of a job's name from which all of these can be made."""
+JOB_NAME = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+"""What a job's name is like, as part of host names."""
 
 
 def token_secret(job: str) -> str:
