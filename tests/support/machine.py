@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -11,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from convoy.core.api import names
 from convoy.core.api.job import ElasticJob
@@ -186,8 +185,13 @@ def machine(state_dir: Path) -> Iterator[Machine]:
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process runs."""
+    """Return whether a process runs; while any thread of it is left it does, and holds its locks."""
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
         return False
+    try:
+        ended, _, _ = select.select([process], [], [], 0)
+        return not ended
+    finally:
+        os.close(process)
