@@ -124,17 +124,17 @@ def run_operator(*, exit_when_idle: float | None, exit_with: int | None) -> None
         InvalidSetting: the URL of the Brain's database is wrong.
         Unusable: another operator runs on the state directory, it can't be written, or the database can't be used.
     """
-    from convoy.operator import process
+    from convoy.operator import on_one_machine
     from convoy.operator.settings import OperatorSettings
 
     settings = OperatorSettings.load(exit_when_idle=exit_when_idle, exit_with=exit_with)
     if settings.brain_address is not None:
-        process.run(settings)
+        on_one_machine.run(settings)
         return
     if ProcessLock(paths.operator_lock(directory())).holder() is None:
         with open_cluster() as cluster:
             database.settle(cluster)
-    process.run(settings, ensure_brain)
+    on_one_machine.run(settings, ensure_brain)
 
 
 def ensure_brain(cluster: Cluster) -> str:

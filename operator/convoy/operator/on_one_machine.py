@@ -11,7 +11,7 @@ from pathlib import Path
 
 from convoy.core.api import names
 from convoy.core.api.errors import ConvoyError, NotFound, Unusable
-from convoy.core.api.job import Phase
+from convoy.core.api.job_status import Phase
 from convoy.core.api.meta import Manifest
 from convoy.core.api.pod import Pod
 from convoy.core.cluster.local import LocalCluster, LocalKubelet, open_cluster

@@ -26,7 +26,7 @@ MASTER = 'echo "$CONVOY_JOB_DIR" $$$$ $(date +%s.%N) >> "$CONVOY_STATE_DIR/maste
 RUN = """
 import sys
 from convoy.core.api.errors import ConvoyError
-from convoy.operator.process import run
+from convoy.operator.on_one_machine import run
 from convoy.operator.settings import OperatorSettings
 flags = dict(zip(sys.argv[2::2], map(float, sys.argv[3::2])))
 if "exit_with" in flags:
