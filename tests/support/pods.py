@@ -17,9 +17,9 @@ Manifest = dict[str, Any]
 
 
 def pod(name: str, *command: str, **spec: Any) -> Manifest:
-    """Return a pod that runs a command once; ``env`` and ``resources`` go to its container, the rest to its spec."""
+    """Return a pod that runs a command once; ``env`` and such go to its container, the rest to its spec."""
     container = {"name": "main", "command": list(command)}
-    container |= {key: spec.pop(key) for key in ("env", "resources", "workingDir", "args") if key in spec}
+    container |= {key: spec.pop(key) for key in ("env", "resources", "workingDir", "args", "image") if key in spec}
     return {
         "apiVersion": "v1",
         "kind": "Pod",

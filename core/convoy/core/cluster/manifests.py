@@ -48,12 +48,13 @@ def writable(manifest: Manifest) -> Manifest:
 
 
 def normal(manifest: Manifest) -> Manifest:
-    """Return a Secret's ``stringData`` as ``data``; other kinds as they are."""
-    if manifest.get("kind") != Kind.SECRET or "stringData" not in manifest:
-        return manifest
-    rest = {key: value for key, value in manifest.items() if key != "stringData"}
-    encoded = {key: base64.b64encode(str(text).encode()).decode() for key, text in manifest["stringData"].items()}
-    return {**rest, "data": {**(manifest.get("data") or {}), **encoded}}
+    """Return it without nulls, and a Secret's ``stringData`` as ``data``."""
+    plain: Manifest = without_nulls(manifest)
+    if plain.get("kind") != Kind.SECRET or "stringData" not in plain:
+        return plain
+    rest = {key: value for key, value in plain.items() if key != "stringData"}
+    encoded = {key: base64.b64encode(str(text).encode()).decode() for key, text in plain["stringData"].items()}
+    return {**rest, "data": {**(plain.get("data") or {}), **encoded}}
 
 
 def without_nulls(value: Any) -> Any:

@@ -1,16 +1,19 @@
 """The cluster port: the few verbs with which Convoy reads and changes a cluster.
 
-``ClusterReader`` is its reading half, ``Cluster`` all of it. Two adapters are there: one machine is a ``Cluster``
-(``convoy.core.cluster.local``), the Kubernetes API a ``ClusterReader`` (``convoy.core.cluster.kubernetes``); its
-writing half is to follow. One conformance suite (``tests/core/cluster``) holds every adapter to what is said here:
+``ClusterReader`` is its reading half, ``Cluster`` all of it. Two adapters are there: one machine
+(``convoy.core.cluster.local``) and the Kubernetes API (``convoy.core.cluster.kubernetes``). One conformance suite
+(``tests/core/cluster``) holds every adapter to what is said here:
 
 - ``resourceVersion`` grows with each change of any object. A write that carries one is refused with Conflict if the
   object changed since.
+- A null in what is written stands for an absent field. What the cluster itself sets (uid, generation, ...) is not
+  written; uid and resourceVersion say which object, and which state of it, is meant.
 - ``apply`` merges as server-side apply does: the caller owns the fields that it names; fields that it owned and no
   longer names are removed; a field that another manager owns with another value is a Conflict unless ``force``.
 - ``status`` is written by ``apply_status`` alone and never by ``apply``.
 - ``delete`` of a pod first sets deletionTimestamp and asks its processes to end; the object goes when they have, or
-  when the grace period is over. Objects whose controlling owner is gone are deleted too.
+  when the grace period is over; a pod that no node has goes at once. Objects whose controlling owner is gone are
+  deleted too, sooner or later.
 - ``watch`` yields changes in order from just after ``since``, and returns when ``timeout`` seconds passed, or earlier
   when the adapter was closed or the server hung up.
 
@@ -123,6 +126,9 @@ class Cluster(ClusterReader, Protocol):
 
         Raises:
             AlreadyExists: one of that name is there.
+            InvalidManifest: a field is wrong, or there is none of that name; with its path.
+            Refused: a quota, a policy, or another rule of the cluster forbids it now.
+            TooLarge: the cluster doesn't take that much.
         """
         ...
 
@@ -130,7 +136,8 @@ class Cluster(ClusterReader, Protocol):
         """Create or merge, as server-side apply does. ``generation`` grows when the spec changed.
 
         Raises:
-            Conflict: stale resourceVersion, or a field owned by another manager.
+            Conflict: stale resourceVersion, another uid, or a field owned by another manager.
+            InvalidManifest, Refused, TooLarge: as ``create``.
         """
         ...
 
@@ -139,7 +146,7 @@ class Cluster(ClusterReader, Protocol):
 
         Raises:
             NotFound: the object is gone.
-            Conflict: stale resourceVersion, or a field owned by another manager and not ``force``.
+            Conflict: stale resourceVersion, another uid, or a field owned by another manager and not ``force``.
         """
         ...
 
@@ -152,7 +159,8 @@ class Cluster(ClusterReader, Protocol):
         grace_seconds: float | None = None,
         uid: str | None = None,
     ) -> None:
-        """Delete the object; a pod gets its grace period (default: its spec's, else 30 s).
+        """Delete the object; a pod gets its grace period (default: its spec's, else 30 s), in whole seconds and at
+        least one where nodes are machines of their own.
 
         Raises:
             NotFound: it isn't there, or has another uid than the one given.

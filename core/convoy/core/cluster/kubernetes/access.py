@@ -25,6 +25,8 @@ from convoy.core.process import logs
 from convoy.core.process.clock import Clock, SystemClock
 
 _REREAD_SECONDS = 60.0
+_POOL = 64
+"""Connections that are kept for the next request: as many as threads may ask at once."""
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 _CONNECTION = ("host", "ssl_ca_cert", "cert_file", "key_file", "verify_ssl", "tls_server_name", "proxy", "no_proxy")
 """What of a configuration makes a new pool of connections necessary."""
@@ -93,6 +95,7 @@ class Access:
         if reconnect or any(getattr(old, name, None) != getattr(new, name, None) for name in _CONNECTION):
             new.retries = False  # who asks decides about that
             new.keep_alive = True
+            new.connection_pool_maxsize = _POOL
             self._pool: urllib3.PoolManager = RESTClientObject(new).pool_manager
         self._configuration = new
         self._stale_at = self._clock.monotonic() + _REREAD_SECONDS

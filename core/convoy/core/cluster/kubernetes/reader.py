@@ -67,7 +67,7 @@ class KubernetesReader:
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
         """Return the object (see the port)."""
-        return _whole(self._connection.read_json(Request("get", kind, namespace, name)), kind)
+        return whole(self._connection.read_json(Request("get", kind, namespace, name)), kind)
 
     def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
         """Return the objects in the order of their names (see the port).
@@ -93,7 +93,7 @@ class KubernetesReader:
         while True:
             answer = self._connection.read_json(request, {**query, "continue": more} if more else query)
             metadata = answer.get("metadata") or {}
-            yield Listing([_whole(item, kind) for item in answer.get("items") or []], metadata["resourceVersion"])
+            yield Listing([whole(item, kind) for item in answer.get("items") or []], metadata["resourceVersion"])
             more = metadata.get("continue", "")
             if not more:
                 return
@@ -124,7 +124,7 @@ class KubernetesReader:
                         raise refusal(_code(event.object), event.object, request, self._connection.address)
                     since = event.object["metadata"]["resourceVersion"]
                     if event.type in _CHANGES:  # the rest are bookmarks: they say how far this watch has come
-                        yield Change(_CHANGES[event.type], _whole(event.object, kind))
+                        yield Change(_CHANGES[event.type], whole(event.object, kind))
                     if time.monotonic() >= until:
                         break
             except (HTTPError, Garbled) as error:
@@ -153,7 +153,7 @@ class KubernetesReader:
             yield piece
 
 
-def _whole(item: dict[str, Any], kind: Kind) -> Manifest:
+def whole(item: dict[str, Any], kind: Kind) -> Manifest:
     """Return an object with its apiVersion and kind, which lists leave out, and without its managedFields."""
     item["metadata"].pop("managedFields", None)
     return item if "kind" in item else {"apiVersion": api_version(kind), "kind": str(kind), **item}
