@@ -10,22 +10,10 @@ from convoy.operator import crds
 from support.operator_world import job_manifest, plan_manifest
 
 _ALLOWED = {
-    *(
-        "type",
-        "description",
-        "enum",
-        "minimum",
-        "maximum",
-        "minItems",
-        "maxLength",
-        "pattern",
-        "format",
-        "required",
-        "properties",
-        "items",
-    ),
+    *("type", "description", "enum", "minimum", "maximum", "pattern", "format", "required", "properties", "items"),
+    *("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"),
     *("additionalProperties", "anyOf", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string"),
-    *("x-kubernetes-list-type", "x-kubernetes-list-map-keys"),
+    *("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-validations"),
 }
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
@@ -60,8 +48,8 @@ def test_schemas_are_structural(definition: dict[str, Any]) -> None:
     schema = version["schema"]["openAPIV3Schema"]
     check(schema, "")
     assert schema["type"] == "object"
-    assert version["subresources"] == {"status": {}}
-    assert schema["properties"]["metadata"] == {"type": "object"}
+    assert version["subresources"]["status"] == {}
+    assert schema["properties"]["metadata"]["type"] == "object"
     conditions = schema["properties"]["status"]["properties"]["conditions"]
     assert conditions["x-kubernetes-list-map-keys"] == ["type"]
     plural, kind = definition["spec"]["names"]["plural"], definition["spec"]["names"]["kind"]

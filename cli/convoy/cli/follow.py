@@ -13,7 +13,8 @@ from convoy.cli.explain import change
 from convoy.cli.screen import counted, screen
 from convoy.core.api import names
 from convoy.core.api.errors import JobFailed, NotFound
-from convoy.core.api.job import ElasticJob, Phase
+from convoy.core.api.job import ElasticJob
+from convoy.core.api.job_status import Phase
 from convoy.core.api.plan import PlanPhase, ScalePlan
 from convoy.core.api.pod import Pod, PodPhase
 from convoy.core.cluster.port import Cluster, Kind

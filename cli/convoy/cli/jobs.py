@@ -9,7 +9,8 @@ from rich.table import Table
 
 from convoy.cli import local
 from convoy.cli.screen import screen
-from convoy.core.api.job import ElasticJob, Phase
+from convoy.core.api.job import ElasticJob
+from convoy.core.api.job_status import Phase
 from convoy.core.cluster.port import Kind
 
 

@@ -10,7 +10,8 @@ from convoy.cli import database, local, manifest
 from convoy.cli.follow import follow
 from convoy.core.api import admission, names
 from convoy.core.api.errors import AlreadyExists, DeadlineMissed, InvalidManifest, NotFound, Unusable
-from convoy.core.api.job import ElasticJob, Phase
+from convoy.core.api.job import ElasticJob
+from convoy.core.api.job_status import Phase
 from convoy.core.api.meta import Manifest
 from convoy.core.api.resources import Capacity
 from convoy.core.cluster.port import Cluster, Kind

@@ -1,9 +1,8 @@
 """The CustomResourceDefinitions, generated from the models of ``convoy.core.api``.
 
-    python -m convoy.operator.crds            write deploy/crds
-    python -m convoy.operator.crds --check    exit with 1, naming the file, where one is stale
-
-The schemas are structural: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
+python -m convoy.operator.crds            write deploy/crds
+python -m convoy.operator.crds --check    exit with 1, naming the file, where one is stale
+python -m convoy.operator.crds --apply    apply them to the cluster that the kubeconfig names
 """
 
 from __future__ import annotations
@@ -11,43 +10,63 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import yaml
 
 from convoy.core.api import names
+from convoy.core.api.errors import ConvoyError
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import Manifest, Resource
 from convoy.core.api.plan import ScalePlan
+from convoy.operator.schema import structural
 
 DIRECTORY = Path(__file__).parents[3] / "deploy" / "crds"
 _HEADER = "# Generated from convoy.core.api by `python -m convoy.operator.crds`; edit the models instead.\n"
-_KEPT = ("type", "enum", "minimum", "maximum", "minItems", "maxItems", "maxLength", "pattern", "format", "required")
-_OPEN = "x-kubernetes-preserve-unknown-fields"
-_INT_OR_STRING = "x-kubernetes-int-or-string"
 
-Column = tuple[str, str, str]
-"""Name, type and path of a column that `kubectl get` prints."""
-_JOB_COLUMNS: tuple[Column, ...] = (
-    ("State", "string", ".status.phase"),
-    ("Nodes", "integer", ".status.training.nodes"),
-    ("Step", "integer", ".status.training.step"),
-    ("Speed", "number", ".status.training.samplesPerSecond"),
-    ("Reason", "string", ".status.training.reason"),
-    ("Age", "date", ".metadata.creationTimestamp"),
+
+class Column(NamedTuple):
+    """A column that `kubectl get` prints; of priority 1, with `-o wide` alone."""
+
+    name: str
+    type: str
+    path: str
+    priority: int = 0
+
+    def to_json(self) -> Manifest:
+        """Return it as a definition holds it."""
+        more = {"priority": self.priority} if self.priority else {}
+        return {"name": self.name, "type": self.type, "jsonPath": self.path, **more}
+
+
+_JOB_COLUMNS = (
+    Column("State", "string", ".status.phase"),
+    Column("Ready", "string", ".status.ready"),
+    Column("Step", "integer", ".status.training.step"),
+    Column("Speed", "number", ".status.training.samplesPerSecond"),
+    Column("Restarts", "integer", ".status.training.restarts"),
+    Column("Mode", "string", ".spec.optimizeMode"),
+    Column("Age", "date", ".metadata.creationTimestamp"),
+    Column("Reason", "string", ".status.training.reason", 1),
 )
-_PLAN_COLUMNS: tuple[Column, ...] = (
-    ("Job", "string", ".spec.ownerJob"),
-    ("State", "string", ".status.phase"),
-    ("Reason", "string", ".spec.explanation.reason"),
-    ("Age", "date", ".metadata.creationTimestamp"),
+_PLAN_COLUMNS = (
+    Column("Job", "string", ".spec.ownerJob"),
+    Column("State", "string", ".status.phase"),
+    Column("Reason", "string", ".spec.explanation.reason"),
+    Column("Age", "date", ".metadata.creationTimestamp"),
 )
+_WORKERS = f".replicaSpecs.{names.WORKER}.replicas"
+_JOB_SCALE = {
+    "specReplicasPath": f".spec{_WORKERS}",
+    "statusReplicasPath": f".status.replicaStatuses.{names.WORKER}.active",
+    "labelSelectorPath": ".status.selector",
+}
 
 
 def definitions() -> dict[str, Manifest]:
     """Return the CustomResourceDefinitions by file name."""
     return {
-        "elasticjobs.yaml": _definition(ElasticJob, "elasticjobs", "ej", _JOB_COLUMNS),
+        "elasticjobs.yaml": _definition(ElasticJob, "elasticjobs", "ej", _JOB_COLUMNS, scale=_JOB_SCALE),
         "scaleplans.yaml": _definition(ScalePlan, "scaleplans", "sp", _PLAN_COLUMNS),
     }
 
@@ -57,26 +76,15 @@ def render(definition: Manifest) -> str:
     return _HEADER + yaml.safe_dump(definition, sort_keys=False, width=110, allow_unicode=True)
 
 
-def structural(model: type[Resource]) -> Manifest:
-    """Return the structural schema of a kind: references resolved, nothing that a structural schema may not hold."""
-    schema = model.model_json_schema(by_alias=True)
-    root = _node(schema, schema.get("$defs", {}))
-    properties = root["properties"]
-    properties["apiVersion"] = {"type": "string"}
-    properties["kind"] = {"type": "string"}
-    properties["metadata"] = {"type": "object"}
-    root["required"] = ["spec"]
-    return root
-
-
-def _definition(model: type[Resource], plural: str, short: str, columns: tuple[Column, ...]) -> Manifest:
-    printed = [{"name": name, "type": kind, "jsonPath": path} for name, kind, path in columns]
+def _definition(
+    model: type[Resource], plural: str, short: str, columns: tuple[Column, ...], **subresources: Manifest
+) -> Manifest:
     version = {
         "name": names.VERSION,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": printed,
+        "subresources": {"status": {}, **subresources},
+        "additionalPrinterColumns": [column.to_json() for column in columns],
         "schema": {"openAPIV3Schema": structural(model)},
     }
     kind = model.KIND
@@ -94,59 +102,11 @@ def _definition(model: type[Resource], plural: str, short: str, columns: tuple[C
                 "shortNames": [short],
             },
             "scope": "Namespaced",
+            "conversion": {"strategy": "None"},
+            "preserveUnknownFields": False,
             "versions": [version],
         },
     }
-
-
-def _node(schema: Manifest, definitions: Manifest) -> Manifest:
-    """Return one node of a JSON schema in structural form. Absent stays absent: defaults and nulls are left out."""
-    schema = _resolve(schema, definitions)
-    described: Manifest = {}
-    if text := schema.get("description"):
-        described["description"] = " ".join(str(text).split())
-    if schema.get(_INT_OR_STRING):
-        return described | {"anyOf": [{"type": "integer"}, {"type": "string"}], _INT_OR_STRING: True}
-    node = described | {key: schema[key] for key in _KEPT if key in schema}
-    if "const" in schema:
-        node["enum"] = [schema["const"]]
-    if node.get("type") == "integer":
-        node["format"] = "int64"
-    if "items" in schema:
-        node["items"] = _node(schema["items"], definitions)
-    more = schema.get("additionalProperties")
-    if "properties" in schema:
-        node["properties"] = {name: _property(name, one, definitions) for name, one in schema["properties"].items()}
-        if more is True:
-            node[_OPEN] = True
-    elif isinstance(more, dict) and more:
-        node["additionalProperties"] = _node(more, definitions)
-    if "type" not in node:
-        node[_OPEN] = True
-    return node
-
-
-def _property(name: str, schema: Manifest, definitions: Manifest) -> Manifest:
-    node = _node(schema, definitions)
-    if name == "conditions":
-        node |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-    return node
-
-
-def _resolve(schema: Manifest, definitions: Manifest) -> Manifest:
-    """Put a referenced definition, or the only alternative to null, in a node's place; what it says itself counts."""
-    while True:
-        own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf", "anyOf")}
-        if "$ref" in schema:
-            inner = definitions[schema["$ref"].rpartition("/")[2]]
-        elif "anyOf" in schema and not schema.get(_INT_OR_STRING):
-            given: list[Any] = [one for one in schema["anyOf"] if one.get("type") != "null"]
-            if len(given) != 1:
-                raise AssertionError(f"a structural schema has no alternatives: {schema}")
-            inner = given[0]
-        else:
-            return schema
-        schema = {**inner, **own}
 
 
 def stale(directory: Path) -> list[Path]:
@@ -156,11 +116,17 @@ def stale(directory: Path) -> list[Path]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the files, or check them; return the exit status."""
+    """Write the files, check or apply them; return the exit status."""
     parser = argparse.ArgumentParser(description="Generate the CustomResourceDefinitions from the models.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where a file is stale")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--check", action="store_true", help="write nothing; exit with 1 where a file is stale")
+    what.add_argument("--apply", action="store_true", help="write no file; apply them, by server-side apply")
     parser.add_argument("--directory", type=Path, default=DIRECTORY, help="where the files are")
+    parser.add_argument("--kubeconfig", type=Path, help="of the cluster; else KUBECONFIG, ~/.kube/config, the pod's")
+    parser.add_argument("--context", help="of the kubeconfig; else its current one")
     given = parser.parse_args(arguments)
+    if given.apply:
+        return _apply(given.kubeconfig, given.context)
     if given.check:
         outdated = stale(given.directory)
         for path in outdated:
@@ -169,6 +135,18 @@ def main(arguments: list[str] | None = None) -> int:
     given.directory.mkdir(parents=True, exist_ok=True)
     for name, definition in definitions().items():
         (given.directory / name).write_text(render(definition))
+    return 0
+
+
+def _apply(kubeconfig: Path | None, context: str | None) -> int:
+    from convoy.operator.install import install
+
+    try:
+        for name in install(definitions().values(), kubeconfig, context):
+            sys.stdout.write(f"{name} is served\n")
+    except ConvoyError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_status
     return 0
 
 

@@ -22,17 +22,24 @@ from convoy.operator.pods import Site, master_pod, master_service, service_addre
 FAREWELL = timedelta(seconds=10)
 """After its end, how long a job's master and nodes have to end by themselves."""
 _LOOK_AGAIN_SECONDS = 0.05
+_SUSPENDED_TOO_LATE = Reason(
+    "SuspendedTooLate", "spec.suspend: a job that was started can't be suspended by this version; scale it instead"
+)
 
 
 def decide(seen: Observed, site: Site, now: datetime) -> Decision:
     """Return what to do about a job. Deciding again after it was done asks for nothing more."""
-    if seen.job.metadata.deletion_timestamp is not None:
-        return Decision()  # what it owns goes with it
+    if seen.job.metadata.deletion_timestamp is not None or not seen.job.ours:
+        return Decision()  # what it owns goes with it; what another controller carries out is left alone
     phase = seen.job.status.phase
     if (phase is not None and phase.is_terminal) or status.outcome(seen) is not None:
         return _end(seen, now)
-    if seen.job.job is not None:
+    if seen.job.job is not None and not seen.job.job.spec.suspend:
         return _run(seen, seen.job.job, site, now)
+    if seen.job.job is not None and not seen.pods and seen.job.status.master_keeping is None:
+        return Decision(status.changes(seen, status.next_status(seen, now, suspended=True)))
+    if seen.job.job is not None:
+        return _run(seen, seen.job.job, site, now, _SUSPENDED_TOO_LATE)
     refusal = Reason("InvalidManifest", str(seen.job.error or "can't be read"))
     if phase is None or seen.job.readable is None:
         return _refuse(seen, refusal, now)
@@ -43,11 +50,11 @@ def _run(seen: Observed, job: ElasticJob, site: Site, now: datetime, refusal: Re
     """Keep a job going. ``refusal``: what is wrong about it since it was accepted; ``job`` is what can be read."""
     needed = _prerequisites(seen, job, site)
     if needed.actions or needed.requeue_after is not None or seen.service is None or seen.secret is None:
-        new = status.next_status(seen, now, conditions=status.template_condition(seen))
+        new = status.next_status(seen, now, conditions=status.template_conditions(seen))
         return needed.then(Decision(status.changes(seen, new)))
     kept = keeper.keep_master(seen, now)
     schedulable = () if refusal is not None else _schedulable(seen, job)
-    conditions = (kept.condition, *status.template_condition(seen), *_validity(seen, refusal), *schedulable)
+    conditions = (kept.condition, *status.template_conditions(seen), *_validity(seen, refusal), *schedulable)
     new = status.next_status(
         seen,
         now,

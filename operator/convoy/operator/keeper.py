@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from convoy.core.api import names
-from convoy.core.api.job import MasterKeeping
+from convoy.core.api.job_status import MasterKeeping
 from convoy.core.api.meta import Condition
 from convoy.core.api.pod import Pod, PodPhase
 from convoy.operator.observe import Observed

@@ -15,7 +15,8 @@ from typing import Any
 
 from convoy.core.api import admission, names
 from convoy.core.api.errors import InvalidManifest, NotFound
-from convoy.core.api.job import ElasticJob, JobSpec, JobStatus, PodTemplate, ReplicaSpec, Strategy
+from convoy.core.api.job import ElasticJob, JobSpec, PodTemplate, ReplicaSpec, Strategy
+from convoy.core.api.job_status import JobStatus
 from convoy.core.api.meta import Manifest, ObjectMeta, controller_uid, validate
 from convoy.core.api.plan import PlanPhase, ScalePlan
 from convoy.core.api.pod import Pod
@@ -35,6 +36,12 @@ class JobView:
     job: ElasticJob | None = None
     error: InvalidManifest | None = None
     readable: ElasticJob | None = None
+    managed_by: Any = None
+
+    @property
+    def ours(self) -> bool:
+        """Whether Convoy carries it out."""
+        return self.managed_by in (None, names.MANAGED_BY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +147,14 @@ def read_job(manifest: Manifest) -> JobView:
         job = ElasticJob.from_manifest({key: value for key, value in manifest.items() if key != "status"})
         admission.check_supported(job)
     except InvalidManifest as error:
-        return JobView(metadata, status, error=error, readable=_readable(manifest, metadata, status))
-    return JobView(metadata, status, job=job.model_copy(update={"status": status}))
+        return JobView(
+            metadata,
+            status,
+            error=error,
+            readable=_readable(manifest, metadata, status),
+            managed_by=_spec(manifest).get("managedBy"),
+        )
+    return JobView(metadata, status, job=job.model_copy(update={"status": status}), managed_by=job.spec.managed_by)
 
 
 def read_plan(manifest: Manifest) -> PlanView:
@@ -186,8 +199,7 @@ def _plans(cluster: Cluster, namespace: str, name: str) -> list[PlanView]:
 
 def _readable(manifest: Manifest, metadata: ObjectMeta, status: JobStatus) -> ElasticJob:
     """Return what can be read of a job that is wrong; it isn't one that would be accepted."""
-    given: Any = manifest.get("spec")
-    spec: Manifest = given if isinstance(given, dict) else {}
+    spec = _spec(manifest)
     roles: Any = spec.get("replicaSpecs")
     found: dict[str, ReplicaSpec] = {}
     for role, replica in (roles if isinstance(roles, dict) else {}).items():
@@ -208,6 +220,11 @@ def _readable(manifest: Manifest, metadata: ObjectMeta, status: JobStatus) -> El
         ),
         status=status,
     )
+
+
+def _spec(manifest: Manifest) -> Manifest:
+    given: Any = manifest.get("spec")
+    return given if isinstance(given, dict) else {}
 
 
 def _metadata(manifest: Manifest) -> ObjectMeta:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from convoy.core.api import names, resources
-from convoy.core.api.job import ElasticJob, PodTemplate
+from convoy.core.api.job import ElasticJob, PodTemplate, ReplicaSpec
 from convoy.core.api.meta import Manifest
 from convoy.core.api.plan import PodMeta
 from convoy.core.cluster.port import Kind
@@ -103,6 +103,7 @@ def master_pod(job: ElasticJob, site: Site, index: int, service: Manifest, *, br
     _add_env(main, env)
     spec["restartPolicy"] = "Never"
     spec.setdefault("terminationGracePeriodSeconds", _MASTER_GRACE_SECONDS)
+    _prioritize(spec, replica, 0, 1)
     given = replica.template.metadata if replica else None
     labels = names.pod_labels(job.metadata.name, names.MASTER, node_id=index, rank=0)
     annotations = {names.ANNOTATION_NICE: names.CONTROL_NICE, **(given.annotations if given else {}), **_place(job)}
@@ -134,8 +135,9 @@ def node_pod(job: ElasticJob, site: Site, node: PodMeta, service: Manifest, *, n
     asked = resources.requested(spec)
     env |= {names.ENV_WORKER_CPU: f"{asked.cores:g}"} if asked.cores else {}
     env |= {names.ENV_WORKER_MEMORY: str(asked.memory)} if asked.memory else {}
-    _add_env(main, env)
+    _add_env(main, env, {name: one.to_json() for name, one in (job.spec.envs or {}).items()})
     spec["restartPolicy"] = "Never"
+    _prioritize(spec, replica, node.id, nodes)
     labels = names.pod_labels(
         job.metadata.name, node.type, node_id=node.id, rank=node.rank_index, relaunches=node.relaunch_count
     )
@@ -187,14 +189,28 @@ def _common_env(job: ElasticJob, site: Site, pod: str) -> dict[str, Any]:
     return env
 
 
-def _add_env(container: Manifest, env: Mapping[str, Any]) -> None:
-    """Put Convoy's variables in front, so that a user's own can refer to them; they replace namesakes."""
+def _add_env(container: Manifest, env: Mapping[str, Any], shared: Mapping[str, Manifest] | None = None) -> None:
+    """Put Convoy's variables in front, so that a user's own can refer to them; they replace namesakes.
+
+    ``shared``: those of all the job's nodes, which a container's own prevail over.
+    """
     given = [one for one in container.get("env") or [] if one.get("name") not in env]
+    own = {one.get("name") for one in given}
     ours = [
         {"name": name, "value": value} if isinstance(value, str) else {"name": name, "valueFrom": value}
         for name, value in env.items()
     ]
-    container["env"] = ours + given
+    container["env"] = ours + [one for name, one in (shared or {}).items() if name not in own | set(env)] + given
+
+
+def _prioritize(spec: Manifest, replica: ReplicaSpec | None, node_id: int, nodes: int) -> None:
+    """Set the priority class: the role's, or high for a fraction of its nodes, those of the lowest ids."""
+    if replica is None or replica.priority is None:
+        return
+    if replica.priority in ("high", "low"):
+        spec["priorityClassName"] = replica.priority
+    else:
+        spec["priorityClassName"] = "high" if node_id < round(nodes * float(replica.priority)) else "low"
 
 
 def _from_secret(job: ElasticJob, key: str) -> Manifest:

@@ -6,11 +6,11 @@ so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from convoy.core.api import names
-from convoy.core.api.job import JobStatus, MasterKeeping, Phase, ReplicaStatus
+from convoy.core.api.job_status import JobStatus, MasterKeeping, Phase, ReplicaStatus
 from convoy.core.api.meta import Condition, Manifest, set_condition
 from convoy.core.api.plan import PodMeta
 from convoy.core.api.pod import Pod, PodPhase
@@ -20,8 +20,11 @@ from convoy.operator.observe import Observed
 
 MANIFEST_VALID = "ManifestValid"
 MASTER_TEMPLATE_REPLACED = "MasterTemplateReplaced"
+RESTART_POLICY_REPLACED = "RestartPolicyReplaced"
 SCHEDULABLE = "Schedulable"
-_OWN_CONDITIONS = frozenset({*Phase, MASTER_AVAILABLE, MANIFEST_VALID, MASTER_TEMPLATE_REPLACED, SCHEDULABLE})
+_OWN_CONDITIONS = frozenset(
+    {*Phase, MASTER_AVAILABLE, MANIFEST_VALID, MASTER_TEMPLATE_REPLACED, RESTART_POLICY_REPLACED, SCHEDULABLE}
+)
 _MASTERS_FIELDS = {"master", "training"}
 _HAS_RUN = (Phase.RUNNING, Phase.SCALING, Phase.RESTARTING)
 
@@ -36,8 +39,11 @@ def outcome(seen: Observed) -> Reason | None:
     return None
 
 
-def phase_of(seen: Observed, *, refused: bool = False) -> Phase:
-    """Return the phase that follows from what is observed; ``refused``: the manifest can't be carried out."""
+def phase_of(seen: Observed, *, refused: bool = False, suspended: bool = False) -> Phase:
+    """Return the phase that follows from what is observed.
+
+    ``refused``: the manifest can't be carried out; ``suspended``: nothing is to be started yet.
+    """
     status = seen.job.status
     previous, training = status.phase, status.training
     if previous is not None and previous.is_terminal:
@@ -46,6 +52,8 @@ def phase_of(seen: Observed, *, refused: bool = False) -> Phase:
         return Phase(training.state)
     if refused:
         return Phase.FAILED
+    if suspended:
+        return Phase.SUSPENDED
     living = [pod for pod in seen.nodes if pod.alive]
     running = any(pod.phase is PodPhase.RUNNING for pod in living)
     if not (running or training.state == "Running" or previous in _HAS_RUN):
@@ -65,6 +73,7 @@ def next_status(
     refusal: Reason | None = None,
     scale_plan: str | None = None,
     planned: Sequence[PodMeta] = (),
+    suspended: bool = False,
 ) -> JobStatus:
     """Return the status that should stand.
 
@@ -76,9 +85,11 @@ def next_status(
         refusal: why the manifest can't be carried out; it fails the job.
         scale_plan: the last plan that was carried out; None: as it was.
         planned: pods that a plan is about to create.
+        suspended: nothing is to be started yet.
     """
     old = seen.job.status
-    phase = phase_of(seen, refused=refusal is not None)
+    phase = phase_of(seen, refused=refusal is not None, suspended=suspended)
+    replicas = _replica_statuses(seen, phase, planned)
     reason = refusal or outcome(seen) or Reason(f"Job{phase}", "")
     own = [condition for condition in old.conditions if condition.type in _OWN_CONDITIONS]
     if not (old.phase is not None and old.phase.is_terminal):
@@ -89,8 +100,10 @@ def next_status(
         phase=phase,
         observed_generation=seen.job.metadata.generation,
         conditions=sorted(own, key=lambda condition: condition.type),
-        replica_statuses=_replica_statuses(seen, phase, planned),
-        start_time=old.start_time or now,
+        replica_statuses=replicas,
+        ready=_ready(replicas),
+        selector=f"{names.LABEL_JOB}={seen.job.metadata.name},{names.LABEL_ROLE}={names.WORKER}",
+        start_time=old.start_time or (None if suspended else now),
         completion_time=(old.completion_time or now) if phase.is_terminal else None,
         scale_plan=scale_plan or old.scale_plan,
         master_keeping=keeping or old.master_keeping,
@@ -158,12 +171,35 @@ def _count(pods: Iterable[Pod]) -> ReplicaStatus:
     return count
 
 
-def template_condition(seen: Observed) -> tuple[Condition, ...]:
-    """Return the condition that tells a user whose manifest has a master's template what became of it."""
+def _ready(replicas: Mapping[str, ReplicaStatus]) -> str:
+    """Return how many nodes run, of how many there are or will be."""
+    nodes = [count for role, count in replicas.items() if role != names.MASTER]
+    running = sum(count.active for count in nodes)
+    return f"{running}/{running + sum(count.initial + count.pending for count in nodes)}"
+
+
+def template_conditions(seen: Observed) -> tuple[Condition, ...]:
+    """Return the conditions that tell a user what became of their templates."""
     job = seen.job.job
-    if job is None or names.MASTER not in job.spec.replica_specs:
+    if job is None:
         return ()
-    message = "resources and placement of replicaSpecs.dlrover-master are kept; its image and command are Convoy's"
-    return (
-        Condition(type=MASTER_TEMPLATE_REPLACED, status="True", reason="ImageAndCommandReplaced", message=message),
-    )
+    found = []
+    if names.MASTER in job.spec.replica_specs:
+        message = (
+            "resources and placement of replicaSpecs.dlrover-master are kept; its image and command are Convoy's"
+        )
+        found.append(_told(MASTER_TEMPLATE_REPLACED, "ImageAndCommandReplaced", message))
+    wanted = {role: spec.template.spec.restart_policy for role, spec in job.spec.replica_specs.items()}
+    other = {role: policy for role, policy in wanted.items() if policy not in (None, "Never")}
+    if other:
+        named = ", ".join(f"{policy} of replicaSpecs.{role}" for role, policy in other.items())
+        message = (
+            f"restartPolicy {named} is taken for Never: a launcher restarts its processes in place, and a pod that "
+            "ended is replaced under a new name"
+        )
+        found.append(_told(RESTART_POLICY_REPLACED, "TakenForNever", message))
+    return tuple(found)
+
+
+def _told(kind: str, reason: str, message: str) -> Condition:
+    return Condition(type=kind, status="True", reason=reason, message=message)

@@ -18,7 +18,8 @@ from convoy.cli.demo.watch import Last
 from convoy.cli.screen import counted
 from convoy.core.api import names
 from convoy.core.api.errors import JobFailed
-from convoy.core.api.job import ElasticJob, Phase
+from convoy.core.api.job import ElasticJob
+from convoy.core.api.job_status import Phase
 from convoy.core.api.meta import Manifest
 from convoy.core.api.plan import PlanPhase, ScalePlan
 from convoy.core.cluster.local.processes import alive

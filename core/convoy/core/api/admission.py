@@ -11,15 +11,10 @@ from collections.abc import Callable, Sequence
 
 from convoy.core.api import names, quantity, resources
 from convoy.core.api.errors import InvalidManifest
-from convoy.core.api.job import Container, ElasticJob, Range, ReplicaSpec, Strategy
+from convoy.core.api.job import LIMITED, Container, ElasticJob, Range, ReplicaSpec, Strategy
 from convoy.core.api.resources import Capacity, Room
 from convoy.core.api.wishes import wishes
 
-LONGEST_LABEL = 63
-"""Characters of a label's value, of a service's name, and of a host name."""
-LIMITED = ("cpu", "memory")
-"""Resources that ``spec.resourceLimits`` may name."""
-_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 _SCRIPT = re.compile(r"^[\w./+@-]+\.py$")
 
 
@@ -78,20 +73,16 @@ def check_name(job: ElasticJob) -> None:
         InvalidManifest: at metadata.name.
     """
     name = job.metadata.name
-    if not _NAME.match(name):
+    if not re.match(names.JOB_NAME, name):
         raise InvalidManifest(
             "metadata.name",
             f"{name!r} can't be part of a host name; use lower-case letters, digits and '-', no '-' at either end",
         )
-    longest = max(
-        (names.master_pod(name, 0), *(names.pod(name, role, 0) for role in job.spec.replica_specs)), key=len
-    )
-    if len(longest) > LONGEST_LABEL:
-        room = len(name) - (len(longest) - LONGEST_LABEL)
+    if len(name) > names.LONGEST_JOB:
         raise InvalidManifest(
             "metadata.name",
-            f"{name!r} has {len(name)} characters, and its pod {longest!r} would have more than {LONGEST_LABEL}; "
-            f"use {room} or fewer",
+            f"{name!r} has {len(name)} characters, and its pod {names.master_pod(name, 0)!r} would have more than "
+            f"{names.LONGEST_LABEL}; use {names.LONGEST_JOB} or fewer",
         )
 
 

@@ -1,20 +1,22 @@
 """ElasticJob: what the user wants, and how far it has come.
 
-Spec fields are DLRover's plus ``minReplicas``/``maxReplicas``. Absent is not the same as zero: it means "the Brain
-decides". Fields that DLRover declares and Convoy doesn't honour yet are refused by name rather than ignored.
+Spec fields are DLRover's, of all its versions, plus ``minReplicas``, ``maxReplicas`` and ``managedBy``. Absent is not
+the same as zero: it means "the Brain decides". Fields that DLRover declares and Convoy doesn't honour are refused by
+name rather than ignored.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from convoy.core.api import names, quantity
 from convoy.core.api.errors import InvalidQuantity
-from convoy.core.api.meta import Condition, Model, ObjectMeta, OpenModel, Resource
+from convoy.core.api.job_status import JobStatus
+from convoy.core.api.meta import Model, ObjectMeta, OpenModel, Resource, WrongField
+from convoy.core.api.rules import Rule, Unsupported, ruled
 
 
 class Strategy(StrEnum):
@@ -37,23 +39,6 @@ class OptimizeMode(StrEnum):
     CLUSTER = "cluster"
 
 
-class Phase(StrEnum):
-    """status.phase, with DLRover's values; nothing suspends a job, so that one never stands there."""
-
-    CREATED = "Created"
-    PENDING = "Pending"
-    RUNNING = "Running"
-    SCALING = "Scaling"
-    RESTARTING = "Restarting"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether nothing follows."""
-        return self in (Phase.SUCCEEDED, Phase.FAILED)
-
-
 def _quantity(value: Any) -> str:
     try:
         quantity.parse(value)
@@ -62,7 +47,13 @@ def _quantity(value: Any) -> str:
     return str(value)
 
 
-_QUANTITY_SCHEMA = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+_QUANTITY_SCHEMA = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+    "pattern": r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$",
+    "minimum": 0,
+    "maxLength": 64,
+}
 Quantity = Annotated[str, BeforeValidator(_quantity), WithJsonSchema(_QUANTITY_SCHEMA)]
 
 
@@ -130,8 +121,32 @@ class Range(NamedTuple):
     most: int
 
 
+PRIORITY = r"^(high|low|0?\.[0-9]{1,6}|0|1|1\.0{1,6})$"
+"""A role's priority: of all its nodes, or the fraction of them that is high."""
+
+
 class ReplicaSpec(Model):
-    """One role of a job."""
+    """One role of a job. A master has a template and a priority; the rest says nothing of it: it is always kept."""
+
+    model_config = ConfigDict(
+        json_schema_extra=ruled(
+            Rule(
+                "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+                "must not be more than maxReplicas",
+                "minReplicas",
+            ),
+            Rule(
+                "!has(self.replicas) || !has(self.maxReplicas) || self.replicas <= self.maxReplicas",
+                "must not be more than maxReplicas",
+                "replicas",
+            ),
+            Rule(
+                "!has(self.replicas) || !has(self.minReplicas) || self.replicas >= self.minReplicas",
+                "must not be less than minReplicas",
+                "replicas",
+            ),
+        )
+    )
 
     replicas: int | None = Field(default=None, ge=0, le=100_000)
     min_replicas: int | None = Field(default=None, ge=0, le=100_000)
@@ -146,7 +161,25 @@ class ReplicaSpec(Model):
     restart_count: int | None = Field(
         default=None, ge=0, le=1000, description="Relaunches of a node, under restartPolicy; absent: 3."
     )
-    auto_scale: bool | None = None
+    auto_scale: bool | None = Field(
+        default=None, description="false: the role keeps its size also where optimizeMode is cluster."
+    )
+    priority: str | None = Field(
+        default=None,
+        pattern=PRIORITY,
+        max_length=32,
+        description="high or low: priorityClassName of the role's pods; a fraction such as 0.5: high for so many of "
+        "the nodes, the first ones, and low for the others.",
+    )
+    restart_timeout: Annotated[None, Unsupported("no time limit is held for a relaunch; leave it out", "integer")] = (
+        None
+    )
+    batch_scheduler: Annotated[
+        None, Unsupported("gang scheduling is not carried out by this version; leave it out", "string")
+    ] = Field(default=None, alias="BatchScheduler")
+    critical_nodes: Annotated[
+        None, Unsupported("every node counts alike; use restartCount and restartPolicy", "string")
+    ] = None
 
     @model_validator(mode="after")
     def _ordered(self) -> ReplicaSpec:
@@ -171,89 +204,122 @@ class ReplicaSpec(Model):
         return Range(fewest, most)
 
 
+LIMITED = ("cpu", "memory")
+"""Resources that ``spec.resourceLimits`` may name."""
+_ROLES = (*names.NODE_ROLES, names.MASTER)
+
+
 class JobSpec(Model):
     """spec of an ElasticJob."""
 
+    model_config = ConfigDict(
+        json_schema_extra=ruled(
+            Rule(
+                f"self.replicaSpecs.all(role, role in {list(_ROLES)})",
+                f"no such role; expected one of {', '.join(_ROLES)}",
+                "replicaSpecs",
+            ),
+            Rule(
+                f"'{names.WORKER}' in self.replicaSpecs", "the role worker is required, and is absent", "replicaSpecs"
+            ),
+            Rule(
+                f"!has(self.resourceLimits) || self.resourceLimits.all(name, name in {list(LIMITED)})",
+                f"can be of {' and '.join(LIMITED)} alone",
+                "resourceLimits",
+            ),
+            Rule(
+                "!has(self.envs) || self.envs.all(name, self.envs[name].name == name)",
+                "each key must be its variable's name",
+                "envs",
+            ),
+            Rule(
+                "!has(self.enableDynamicSharding) || self.enableDynamicSharding",
+                "can't be turned off: shards are handed out to who asks for them; leave it out",
+                "enableDynamicSharding",
+            ),
+            Rule("self.distributionStrategy == oldSelf.distributionStrategy", "is immutable", "distributionStrategy"),
+            Rule(
+                "has(self.managedBy) == has(oldSelf.managedBy)"
+                " && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",
+                "is immutable",
+                "managedBy",
+            ),
+        )
+    )
+
     distribution_strategy: Strategy
     optimize_mode: OptimizeMode | None = None
-    brain_service: str | None = Field(default=None, description="host:port of the Brain; absent: the operator's.")
-    resource_limits: dict[str, Quantity] | None = Field(
-        default=None, description="What the job's workers may request together: cpu, memory."
+    enable_elastic_scheduling: bool | None = Field(
+        default=None, description="false: the job keeps its size, as with optimizeMode manual."
     )
-    replica_specs: dict[str, ReplicaSpec] = Field(min_length=1)
+    enable_dynamic_sharding: bool | None = Field(default=None, description="true, if anything.")
+    brain_service: str | None = Field(
+        default=None,
+        pattern=r"^[^\s/]+:[0-9]{1,5}$",
+        max_length=262,
+        description="host:port of the Brain; absent: the operator's.",
+    )
+    resource_limits: dict[str, Quantity] | None = Field(
+        default=None, max_length=8, description="What the job's workers may request together: cpu, memory."
+    )
+    envs: dict[str, EnvVar] | None = Field(
+        default=None,
+        max_length=256,
+        description="Variables of all nodes' main containers, by their names; a template's own prevail.",
+    )
+    suspend: bool | None = Field(
+        default=None, description="true at the job's creation: nothing is started until it is false or gone."
+    )
+    managed_by: str | None = Field(
+        default=None,
+        pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/\S+$",
+        max_length=63,
+        description=f"Which controller carries the job out: {names.MANAGED_BY}, or absent, is Convoy; it leaves "
+        "alone what names another.",
+    )
+    replica_specs: dict[str, ReplicaSpec] = Field(min_length=1, max_length=len(_ROLES))
 
     @model_validator(mode="after")
-    def _roles(self) -> JobSpec:
-        known = (*names.NODE_ROLES, names.MASTER)
+    def _held(self) -> JobSpec:
         for role in self.replica_specs:
-            if role not in known:
-                raise ValueError(f"replicaSpecs.{role}: no such role; expected one of {', '.join(known)}")
+            if role not in _ROLES:
+                raise WrongField(f"replicaSpecs.{role}", f"no such role; expected one of {', '.join(_ROLES)}")
         if names.WORKER not in self.replica_specs:
-            raise ValueError("replicaSpecs.worker is required, and is absent")
+            raise WrongField(f"replicaSpecs.{names.WORKER}", "is required, and is absent")
+        for name, variable in (self.envs or {}).items():
+            if variable.name != name:
+                raise WrongField(f"envs.{name}", f"names the variable {variable.name!r}; the key must be its name")
+        if self.enable_dynamic_sharding is False:
+            raise WrongField("enableDynamicSharding", "can't be turned off; leave it out")
         return self
 
     @property
     def mode(self) -> OptimizeMode:
         """How the job is sized; DLRover's default where absent."""
+        if self.enable_elastic_scheduling is False:
+            return OptimizeMode.MANUAL
         return self.optimize_mode or OptimizeMode.SINGLE_JOB
-
-
-class ReplicaStatus(Model):
-    """How many pods of a role are in which state; ``initial``: planned, and not created yet."""
-
-    initial: int = 0
-    pending: int = 0
-    active: int = 0
-    succeeded: int = 0
-    failed: int = 0
-
-
-class MasterStatus(Model):
-    """The job's master, as it says itself; ``epoch`` is taken by compare-and-swap and only grows."""
-
-    epoch: int = 0
-    pod: str | None = None
-
-
-class MasterKeeping(Model):
-    """How the operator keeps the master: no pod's name is used twice, and a crash loop slows down."""
-
-    index: int = Field(ge=0, description="Index of the last master pod that was made.")
-    created_time: datetime = Field(description="When it was made.")
-    quick_losses: int = Field(default=0, ge=0, description="Masters before it, in a row, that lived under a minute.")
-
-
-class TrainingStatus(Model):
-    """What the master says of the training; ``state`` is the job's outcome once it is Succeeded or Failed."""
-
-    state: Literal["Waiting", "Running", "Succeeded", "Failed"] = "Waiting"
-    reason: str | None = None
-    message: str | None = None
-    nodes: int | None = None
-    round: int | None = None
-    step: int | None = None
-    samples_per_second: float | None = None
-    restarts: int | None = Field(default=None, description="Restarts of worker processes in place, counted.")
-    relaunches: int | None = Field(default=None, description="Nodes that were replaced.")
-
-
-class JobStatus(Model):
-    """status of an ElasticJob. The operator writes all but ``master`` and ``training``, which are the master's."""
-
-    phase: Phase | None = None
-    observed_generation: int | None = None
-    conditions: list[Condition] = Field(default_factory=list)
-    replica_statuses: dict[str, ReplicaStatus] = Field(default_factory=dict)
-    start_time: datetime | None = None
-    completion_time: datetime | None = None
-    scale_plan: str | None = Field(default=None, description="Name of the last scale plan carried out.")
-    master_keeping: MasterKeeping | None = None
-    master: MasterStatus = Field(default_factory=MasterStatus)
-    training: TrainingStatus = Field(default_factory=TrainingStatus)
 
 
 class ElasticJob(Resource):
     """A training job whose size and processes change while it runs."""
+
+    model_config = ConfigDict(
+        json_schema_extra=ruled(
+            Rule(
+                f"self.metadata.name.size() <= {names.LONGEST_JOB}",
+                f"must have no more than {names.LONGEST_JOB} characters: names of pods and services are made from it",
+                "metadata.name",
+                created=True,
+            ),
+            Rule(
+                f"self.metadata.name.matches('{names.JOB_NAME}')",
+                "must be lower-case letters, digits and '-', with no '-' at either end: it is part of host names",
+                "metadata.name",
+                created=True,
+            ),
+        )
+    )
 
     KIND: ClassVar[str] = "ElasticJob"
     API_VERSION: ClassVar[str] = names.API_VERSION

@@ -32,7 +32,7 @@ class Model(BaseModel):
 class OpenModel(Model):
     """An API model of which Convoy reads a part; the rest is kept as it is."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
 
 
 class OwnerReference(OpenModel):
@@ -62,17 +62,23 @@ class ObjectMeta(OpenModel):
     owner_references: list[OwnerReference] = Field(default_factory=list)
 
 
-class Condition(Model):
-    """One metav1.Condition; ``reason`` is stable CamelCase."""
+_REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+_LONGEST_MESSAGE = 32_768
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
-    type: str
+class Condition(OpenModel):
+    """One metav1.Condition; ``reason`` is stable CamelCase. ``set_condition`` gives it its time."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"required": ["type", "status", "reason", "message", "lastTransitionTime"]}
+    )
+
+    type: str = Field(json_schema_extra={"minLength": 1, "maxLength": 316})
     status: Literal["True", "False", "Unknown"]
-    reason: str
-    message: str = ""
+    reason: str = Field(json_schema_extra={"minLength": 1, "maxLength": 1024, "pattern": _REASON})
+    message: str = Field(default="", json_schema_extra={"maxLength": _LONGEST_MESSAGE})
     last_transition_time: datetime | None = None
-    observed_generation: int | None = None
+    observed_generation: int | None = Field(default=None, json_schema_extra={"minimum": 0})
 
 
 def set_condition(conditions: Iterable[Condition], new: Condition, now: datetime) -> list[Condition]:
@@ -81,7 +87,8 @@ def set_condition(conditions: Iterable[Condition], new: Condition, now: datetime
     old = next((condition for condition in conditions if condition.type == new.type), None)
     unchanged = old is not None and old.status == new.status and old.last_transition_time is not None
     since = old.last_transition_time if old is not None and unchanged else now
-    return [*kept, new.model_copy(update={"last_transition_time": since})]
+    said = {"last_transition_time": since, "message": new.message[:_LONGEST_MESSAGE]}
+    return [*kept, new.model_copy(update=said)]
 
 
 def condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
@@ -133,6 +140,14 @@ class Resource(Model):
 _M = TypeVar("_M", bound=BaseModel)
 
 
+class WrongField(ValueError):
+    """What a model's validator raises about a field below the model: its place there, and what is wrong."""
+
+    def __init__(self, place: str, message: str) -> None:
+        super().__init__(message)
+        self.place = place
+
+
 def validate(model: type[_M], value: Any, at: str = "") -> _M:
     """Return ``value`` as ``model``.
 
@@ -143,7 +158,9 @@ def validate(model: type[_M], value: Any, at: str = "") -> _M:
         return model.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise InvalidManifest(_path(at, first["loc"]), _explain(first, model)) from None
+        cause = (first.get("ctx") or {}).get("error")
+        places = (*first["loc"], *([cause.place] if isinstance(cause, WrongField) else ()))
+        raise InvalidManifest(_path(at, places), _explain(first, model)) from None
 
 
 def _path(at: str, places: tuple[str | int, ...]) -> str:

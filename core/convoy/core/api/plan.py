@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from convoy.core.api import names
 from convoy.core.api.job import Quantity
-from convoy.core.api.meta import Condition, Model, ObjectMeta, Resource
+from convoy.core.api.meta import Condition, Model, ObjectMeta, OpenModel, Resource
+from convoy.core.api.rules import Rule, Unsupported, ruled
 
 
 class PlanPhase(StrEnum):
@@ -26,22 +27,27 @@ class PlanPhase(StrEnum):
     SUPERSEDED = "Superseded"
 
 
+MOST = 1_000_000_000
+"""More than any pod is relaunched or any number of a pod gets to."""
+
+
 class ReplicaResource(Model):
     """Replicas and resources of a role."""
 
     replicas: int | None = Field(default=None, ge=0, le=100_000)
-    resource: dict[str, Quantity] = Field(default_factory=dict)
+    resource: dict[str, Quantity] = Field(default_factory=dict, max_length=32)
 
 
 class PodMeta(Model):
     """One pod to create or remove; its name follows from (job, type, id)."""
 
-    name: str
-    type: str
-    id: int = Field(ge=0)
-    rank_index: int = Field(ge=0)
-    relaunch_count: int = Field(default=0, ge=0)
-    resource: dict[str, Quantity] = Field(default_factory=dict)
+    name: str = Field(max_length=253)
+    type: str = Field(max_length=63)
+    id: int = Field(ge=0, le=MOST)
+    rank_index: int = Field(ge=0, le=MOST)
+    relaunch_count: int = Field(default=0, ge=0, le=MOST)
+    resource: dict[str, Quantity] = Field(default_factory=dict, max_length=32)
+    service: Annotated[None, Unsupported("services follow from role and rank; leave it out", "string")] = None
 
 
 class Explanation(Model):
@@ -59,17 +65,25 @@ class Explanation(Model):
 class PlanSpec(Model):
     """spec of a ScalePlan. ``replicaResourceSpecs`` alone is how a person scales; the master names pods too."""
 
-    owner_job: str
+    model_config = ConfigDict(
+        json_schema_extra=ruled(Rule("self == oldSelf", "a plan is immutable: write another one"))
+    )
+
+    owner_job: str = Field(min_length=1, max_length=253)
     epoch: int | None = Field(
         default=None, ge=0, description="Epoch of the master that wrote it; a lower one is refused."
     )
-    replica_resource_specs: dict[str, ReplicaResource] = Field(default_factory=dict)
-    create_pods: list[PodMeta] = Field(default_factory=list)
-    remove_pods: list[PodMeta] = Field(default_factory=list)
+    replica_resource_specs: dict[str, ReplicaResource] = Field(default_factory=dict, max_length=8)
+    create_pods: list[PodMeta] = Field(default_factory=list, max_length=10_000)
+    remove_pods: list[PodMeta] = Field(default_factory=list, max_length=10_000)
+    migrate_pods: Annotated[
+        None, Unsupported("name the new pod in createPods and the old one in removePods", "array")
+    ] = None
+    ps_hosts: Annotated[None, Unsupported("hosts follow from the pods' services; leave it out", "array")] = None
     explanation: Explanation | None = None
 
 
-class PlanStatus(Model):
+class PlanStatus(OpenModel):
     """status of a ScalePlan, written by the operator."""
 
     phase: PlanPhase = PlanPhase.PENDING

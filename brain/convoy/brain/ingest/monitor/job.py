@@ -5,7 +5,8 @@ from __future__ import annotations
 from convoy.brain.ingest.monitor import accelerators
 from convoy.brain.ingest.monitor.parts import Part, Row
 from convoy.core.api import names
-from convoy.core.api.job import Container, OptimizeMode, Phase, Strategy
+from convoy.core.api.job import Container, OptimizeMode, Strategy
+from convoy.core.api.job_status import Phase
 from convoy.core.api.template import template_key
 
 _WORD = 131_000
