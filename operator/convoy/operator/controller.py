@@ -13,7 +13,8 @@ from convoy.core.api import names
 from convoy.core.api.errors import ConvoyError
 from convoy.core.api.meta import Manifest
 from convoy.core.api.resources import Capacity
-from convoy.core.cluster.port import Cluster, Kind
+from convoy.core.cluster.follow import InSync, Pace, Told
+from convoy.core.cluster.port import Change, Cluster, Kind
 from convoy.core.process import logs
 from convoy.core.process.clock import Clock
 from convoy.operator import plan
@@ -34,14 +35,27 @@ _JOIN_SECONDS = 5.0
 class Controller:
     """The reconcilers' threads. ``start`` once, ``stop`` once; pods run on either way."""
 
-    def __init__(self, cluster: Cluster, site: Site, clock: Clock, *, workers: int, resync: float) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        site: Site,
+        clock: Clock,
+        *,
+        workers: int,
+        resync: float,
+        watch: float = 1.0,
+    ) -> None:
+        """Prepare; ``workers`` jobs at a time, ``watch`` seconds a watch, all jobs anew each ``resync`` seconds."""
         self._cluster = cluster
         self._site = site
         self._clock = clock
         self._executor = Executor(cluster)
         self._queue: WorkQueue[JobKey] = WorkQueue(clock)
         self._nodes = _Nodes(cluster, clock, resync)
-        self._followers = [Follower(cluster, kind, self._noticed, clock, resync) for kind in _FOLLOWED]
+        pace = Pace(watch=watch, resync=resync, first_wait=0.2, longest_wait=10.0)
+        self._followers = [Follower(cluster, kind, self._told, clock, pace) for kind in _FOLLOWED]
+        self._join_seconds = watch + _JOIN_SECONDS
+        self._jobs: set[JobKey] = set()
         self._workers = [
             threading.Thread(target=self._work, name=f"reconcile-{number}", daemon=True) for number in range(workers)
         ]
@@ -59,11 +73,11 @@ class Controller:
         for follower in self._followers:
             follower.stop()
         self._queue.close()
-        late = [follower for follower in self._followers if not follower.join(_JOIN_SECONDS)]
+        late = [follower for follower in self._followers if not follower.join(self._join_seconds)]
         for worker in self._workers:
             worker.join(_JOIN_SECONDS)
         if late or any(worker.is_alive() for worker in self._workers):
-            self._log.warning("some threads did not end in time", seconds=_JOIN_SECONDS)
+            self._log.warning("some threads did not end in time", seconds=self._join_seconds)
 
     def reconcile(self, key: JobKey) -> float | None:
         """Look at a job and bring it further; return after how many seconds to look again (None: at a change).
@@ -106,10 +120,25 @@ class Controller:
     def _tell(self, key: JobKey, wait: float, reason: str, message: str) -> None:
         self._log.warning(message, job=key[1], namespace=key[0], reason=reason, retry_in=round(wait, 2))
 
-    def _noticed(self, manifest: Manifest) -> None:
-        key = job_key(manifest)
-        if key is not None:
-            self._queue.add(key)
+    def _told(self, told: Told) -> None:
+        """Have the job of what changed looked at; after a list all jobs: a pod that vanished unseen names none."""
+        match told:
+            case Change():
+                key = job_key(told.object)
+                if key is not None:
+                    self._remember(key, told)
+                    self._queue.add(key)
+            case InSync():
+                for key in list(self._jobs):
+                    self._queue.add(key)
+
+    def _remember(self, key: JobKey, change: Change) -> None:
+        if change.object["kind"] != Kind.ELASTIC_JOB:
+            return
+        if change.type == "DELETED":
+            self._jobs.discard(key)
+        else:
+            self._jobs.add(key)
 
 
 class _Nodes:
