@@ -40,6 +40,7 @@ class Kind(StrEnum):
     POD = "Pod"
     SERVICE = "Service"
     SECRET = "Secret"
+    CONFIG_MAP = "ConfigMap"
     NODE = "Node"
     LEASE = "Lease"
     """coordination.k8s.io/v1: who leads (see ``convoy.core.cluster.kubernetes.election``)."""

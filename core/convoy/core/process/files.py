@@ -81,39 +81,58 @@ def save_state(path: Path, kind: str, schema: int, state: Mapping[str, Any]) -> 
     Raises:
         Unusable: as ``write_atomically``.
     """
-    document = {"kind": kind, "schema": schema, "state": state}
-    write_atomically(path, json.dumps(document, separators=(",", ":")).encode())
+    write_atomically(path, state_text(kind, schema, state).encode())
 
 
 def load_state(path: Path, kind: str, schema: int, migrations: Mapping[int, Migration]) -> dict[str, Any] | None:
-    """Read state, brought up to ``schema``; None where there is none. ``migrations[n]`` leads from n to n + 1.
+    """Read state, brought up to ``schema``; None where there is none.
 
     Raises:
-        UnknownSchema: written by a newer version.
-        CorruptState: not state of that kind, or no migration leads from its version.
+        UnknownSchema, CorruptState: as ``state_of``.
         Unusable: the file is there and can't be read.
     """
     try:
         _remove_abandoned(path)
-        document = json.loads(path.read_bytes())
-        found, version, state = document["kind"], int(document["schema"]), dict(document["state"])
+        content = path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise Unusable(f"{path}: can't be read: {error.strerror}") from error
+    return state_of(content, str(path), kind, schema, migrations)
+
+
+def state_text(kind: str, schema: int, state: Mapping[str, Any]) -> str:
+    """Return state of a kind at a schema version as JSON."""
+    return json.dumps({"kind": kind, "schema": schema, "state": state}, separators=(",", ":"))
+
+
+def state_of(
+    content: str | bytes, place: str, kind: str, schema: int, migrations: Mapping[int, Migration]
+) -> dict[str, Any]:
+    """Return the state that ``state_text`` wrote, brought up to ``schema``; ``migrations[n]`` leads from n to n + 1.
+
+    ``place`` says where it was found.
+
+    Raises:
+        UnknownSchema: written by a newer version.
+        CorruptState: not state of that kind, or no migration leads from its version.
+    """
+    try:
+        document = json.loads(content)
+        found, version, state = document["kind"], int(document["schema"]), dict(document["state"])
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptState(f"{path}: not state of {kind}: {error!r}; move it away to start anew") from error
+        raise CorruptState(f"{place}: not state of {kind}: {error!r}; move it away to start anew") from error
     if found != kind:
-        raise CorruptState(f"{path}: holds {found!r}, expected {kind!r}; move it away to start anew")
+        raise CorruptState(f"{place}: holds {found!r}, expected {kind!r}; move it away to start anew")
     if version > schema:
-        raise UnknownSchema(f"{path}: schema {version} of {kind} is newer than {schema}; upgrade Convoy")
+        raise UnknownSchema(f"{place}: schema {version} of {kind} is newer than {schema}; upgrade Convoy")
     for step in range(version, schema):
         if step not in migrations:
-            raise CorruptState(f"{path}: no migration of {kind} from schema {step}; move it away to start anew")
+            raise CorruptState(f"{place}: no migration of {kind} from schema {step}; move it away to start anew")
         try:
             state = migrations[step](state)
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptState(
-                f"{path}: {kind} of schema {step} can't be migrated: {error!r}; move it away to start anew"
+                f"{place}: {kind} of schema {step} can't be migrated: {error!r}; move it away to start anew"
             ) from error
     return state

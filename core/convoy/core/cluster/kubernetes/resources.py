@@ -26,6 +26,7 @@ RESOURCES = {
     Kind.POD: Resource("", "v1", "pods"),
     Kind.SERVICE: Resource("", "v1", "services"),
     Kind.SECRET: Resource("", "v1", "secrets"),
+    Kind.CONFIG_MAP: Resource("", "v1", "configmaps"),
     Kind.NODE: Resource("", "v1", "nodes", namespaced=False),
     Kind.LEASE: Resource("coordination.k8s.io", "v1", "leases"),
     Kind.EVENT: Resource("", "v1", "events"),
