@@ -55,10 +55,10 @@ def run(
         _make(output)
     with _progress() as progress:
         if data is not None:
-            sets, parts = _public(data, wanted, names, progress)
+            there, sets, parts = _public(data, wanted, names, progress)
         else:
-            sets, parts = _own(database_url, wanted, names, progress)
-        results = run_all(sets, who, wanted, seeds, all_history=all_history, progress=progress)
+            there, sets, parts = [], *_own(database_url, wanted, names, progress)
+        results = run_all(sets, who, wanted, seeds, elsewhere=there if all_history else (), progress=progress)
     if data is not None and not len(results) and not parts:
         raise InvalidSetting(
             f"--protocol {', '.join(wanted)}: the data sets that were chosen have no case for it; "
@@ -79,7 +79,8 @@ def _chosen(option: str, given: Sequence[str], there: Sequence[str]) -> list[str
 
 def _public(
     folder: Path, wanted: Sequence[Protocol], names: Sequence[str], tell: backtest_series.Tell
-) -> tuple[list[DataSet], list[backtest_series.Part]]:
+) -> tuple[list[DataSet], list[DataSet], list[backtest_series.Part]]:
+    """Return all data sets of speeds that are there, those of them that are asked for, and the other parts."""
     from convoy.brain.features.published.throughput import data_sets, read_published
 
     if not folder.is_dir():
@@ -94,7 +95,7 @@ def _public(
         screen(sys.stderr).print(f"{name}: not in {folder}, left out")
     chosen = _chosen("--data-set", names, [*(one.name for one in sets), *others])
     parts = backtest_series.public(folder, chosen, wanted, tell)
-    return [one for one in sets if one.name in chosen and _of_speed(wanted)], parts
+    return sets, [one for one in sets if one.name in chosen and _of_speed(wanted)], parts
 
 
 def _own(

@@ -46,7 +46,13 @@ class Spy(NearestNeighbour):
 def test_a_model_never_sees_its_group_nor_what_it_is_asked(sets: dict[str, DataSet], *, all_history: bool) -> None:
     here: Any = type("Here", (Spy,), {"fitted": [], "asked": []})
     who = Contestants({"spy": here}, {}, {})
-    run([sets["dl2_ps"], sets["sia_allreduce"]], who, PREDICTED, 2, all_history=all_history)
+    run(
+        [sets["dl2_ps"], sets["sia_allreduce"]],
+        who,
+        PREDICTED,
+        2,
+        elsewhere=list(sets.values()) if all_history else [],
+    )
     hidden = pd.concat([disguised(sets[name].frame) for name in ("dl2_ps", "sia_allreduce")])
     group = hidden.drop_duplicates("job").set_index("job")["group"]
     assert len(here.asked) > 50

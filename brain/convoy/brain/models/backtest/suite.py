@@ -89,7 +89,7 @@ def run(
     protocols: Collection[Protocol],
     seeds: int,
     *,
-    all_history: bool = False,
+    elsewhere: Sequence[DataSet] = (),
     progress: Callable[[str, str], None] = lambda data, job: None,
 ) -> pd.DataFrame:
     """Return all results, one row a (method, data set, protocol, k, job, seed).
@@ -99,7 +99,7 @@ def run(
         who: the methods.
         protocols: of ``SPEED_PROTOCOLS``.
         seeds: draws at k <= 2; above, and in P4, a third of them.
-        all_history: every history holds the rows of all other data sets as well.
+        elsewhere: data sets whose rows join the histories of all that come from elsewhere.
         progress: is told each job that is done with a protocol.
 
     Raises:
@@ -108,7 +108,7 @@ def run(
     """
     parts = []
     for data in sets:
-        others = _others(data, sets) if all_history else None
+        others = _others(data, elsewhere)
 
         def tell(job: str, name: str = data.name) -> None:
             progress(name, job)
@@ -125,6 +125,9 @@ def run(
 
 
 def _others(data: DataSet, sets: Sequence[DataSet]) -> pd.DataFrame | None:
-    """Return the rows of the sets from elsewhere, each source once."""
-    frames = {one.origin: one.frame for one in sets if one.origin != data.origin}
-    return pd.concat(list(frames.values()), ignore_index=True) if frames else None
+    """Return the rows of the sets from elsewhere, each source once: as the set of its name groups them.
+
+    A set that is made of another's rows may let a job's history know its model; another set's histories mustn't.
+    """
+    frames = [one.frame for one in sets if one.origin != data.origin and one.name == one.origin]
+    return pd.concat(frames, ignore_index=True) if frames else None
