@@ -21,13 +21,19 @@ from convoy.brain.models.throughput.naming import fields_of, names_of
 from convoy.brain.models.throughput.physics import Array, Configurations, log_speed, step_of
 from convoy.brain.models.throughput.posterior import Posterior
 from convoy.brain.models.throughput.prior import NONE
-from convoy.brain.models.throughput.shares import GROUPS, TERMS, UNDIVIDED, grouped, shares_of, told_apart
+from convoy.brain.models.throughput.shares import GROUPS, TERMS, UNDIVIDED, doubted, grouped, shares_of, told_apart
 
 LEFT_OUT = 2
 """Observations, those of the largest weight, that are left out in turn to see what follows."""
 
 FEW = 32
 """Observations up to which any is left out: of more, no one changes much."""
+
+REWEIGHED = 8
+"""Observations from which on one is left out by weighing the draws anew: of fewer, each changes too much."""
+
+ENOUGH = 100.0
+"""Draws that the weighed ones must be worth; with fewer, all is inferred anew."""
 
 TOLD = 24
 """Observations that are told of, those of the largest weight."""
@@ -181,6 +187,7 @@ def explain(asked: Asked, seed: int) -> Explanation:
     terms: tuple[Share, ...] = ()
     if _scaling_known(asked):
         shares = shares_of(_theta(asked), asked.configurations.take(looked_at[:DIVIDED]))
+        shares = doubted(shares, _misfit_variance(asked.posterior), np.random.default_rng(seed))
         terms = _terms(_theta(asked), shares)
         options = [replace(option, limits=_limits(shares, at)) for at, option in enumerate(options)]
     else:
@@ -237,6 +244,13 @@ def _scaling_known(asked: Asked) -> bool:
 
 def _theta(asked: Asked) -> Array:
     return asked.posterior.seen.form.full(asked.posterior.theta)
+
+
+def _misfit_variance(posterior: Posterior) -> Array:
+    """Return by how much the formula is expected to be off for each draw, a variance of log speed, (draws,)."""
+    return np.concatenate(
+        [np.full(len(part.theta), posterior.misfit.variance(part.scale)) for part in posterior.parts]
+    )
 
 
 def _share(name: str, words: str, values: Array, largest: float = float("nan")) -> Share:
@@ -319,7 +333,13 @@ def _without(asked: Asked, where: Configurations, weights: Array) -> Array:
         return found  # without its only observation a job's level is unknown
     now = _mean(asked.posterior, where)
     for at in np.argsort(-np.abs(weights), kind="stable")[:LEFT_OUT]:
-        other = asked.without(np.delete(np.arange(len(weights)), at))
+        kept = np.delete(np.arange(len(weights)), at)
+        if len(weights) >= REWEIGHED:
+            then, draws = influence.reweighed(asked.posterior, kept, where)
+            if draws >= ENOUGH:
+                found[at] = np.expm1(then[0] - now)
+                continue
+        other = asked.without(kept)
         if other is not None:
             found[at] = np.expm1(_mean(other, where) - now)
     return found

@@ -12,11 +12,16 @@ observation j changed the prediction by its weight times what it is off from wha
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.linalg import cho_solve, cholesky
+from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky
+from scipy.special import logsumexp
+
+from convoy.brain.models.throughput.misfit import Seen
 from convoy.brain.models.throughput.physics import Array, Configurations
-from convoy.brain.models.throughput.posterior import Posterior
+from convoy.brain.models.throughput.posterior import Posterior, gaussian_log_density
 
 
 def weights(posterior: Posterior, query: Configurations) -> Array:
@@ -38,3 +43,32 @@ def weights(posterior: Posterior, query: Configurations) -> Array:
         values.append(latent.values)
     value, score = np.vstack(values), np.vstack(scores)
     return np.asarray(direct + (value - value.mean(axis=0)).T @ score / (len(value) - 1))
+
+
+def reweighed(posterior: Posterior, kept: NDArray[np.intp], query: Configurations) -> tuple[Array, float]:
+    """Return mean log speed at ``query`` (n,) if only the observations at ``kept`` had been made, and how well known.
+
+    The posterior's draws, each weighed by how likely what is kept is under it beside all of it (importance
+    sampling). The second number is that of equally weighed draws which tell as much: where it is small, the draws
+    lie elsewhere than they would, and the answer is none.
+    """
+    seen = posterior.seen
+    count = len(seen.observations)
+    inside = np.concatenate([kept, count + np.flatnonzero(np.isin(seen.place, kept))])
+    parts, logs = [], []
+    for part in posterior.parts:
+        covariance = seen.covariance(part.scale, posterior.trust)
+        residual = seen.values - seen.physics(part.theta)
+        some = cholesky(covariance[np.ix_(inside, inside)], lower=True)
+        logs.append(
+            gaussian_log_density(residual[:, inside], some)
+            - gaussian_log_density(residual, cholesky(covariance, lower=True))
+        )
+        factor = cholesky(covariance[np.ix_(kept, kept)], lower=True)
+        parts.append(replace(part, factor=factor, residual=part.residual[:, kept]))
+    weight = np.concatenate(logs)
+    weight = np.exp(weight - logsumexp(weight))
+    rest = Seen.of(seen.observations.take(kept), posterior.misfit, seen.form)
+    left = replace(posterior, parts=tuple(parts), seen=rest)
+    values = np.vstack([latent.values for latent in left.latent(query)])
+    return weight @ values, float(1 / np.sum(weight**2))

@@ -70,7 +70,7 @@ class Draws:
         return np.asarray(-0.5 * np.sum(white**2, axis=0) - log_determinant - 0.5 * len(white) * np.log(2 * np.pi))
 
 
-def _gaussian_log_density(residual: Array, factor: Array) -> Array:
+def gaussian_log_density(residual: Array, factor: Array) -> Array:
     """Return log N(residual; 0, L L') for rows of ``residual`` (draws, k)."""
     white = solve_triangular(factor, residual.T, lower=True)
     constant = float(np.sum(np.log(np.diag(factor)))) + 0.5 * len(factor) * np.log(2 * np.pi)
@@ -303,7 +303,7 @@ def _weigh(
     factor = cholesky(covariance, lower=True)
     solved = cho_solve((factor, True), seen.level)
     spread = cholesky(covariance + draws.level_variance * np.outer(seen.level, seen.level), lower=True)
-    marginal = _gaussian_log_density(residual - draws.level_mean * seen.level, spread)
+    marginal = gaussian_log_density(residual - draws.level_mean * seen.level, spread)
     precision = 1 / draws.level_variance + float(seen.level @ solved)
     mean = (draws.level_mean / draws.level_variance + residual @ solved) / precision
     level = mean + generator.standard_normal(len(mean)) / np.sqrt(precision)
@@ -317,7 +317,7 @@ def _with_draws_around_mode(seen: Seen, own: _Weighed, generator: np.random.Gene
     extra = _around_mode(seen, own, generator)
     mine = own.theta()
     both = np.vstack([mine, extra.theta])
-    likelihood = _gaussian_log_density(seen.values - seen.physics(both), own.factor)
+    likelihood = gaussian_log_density(seen.values - seen.physics(both), own.factor)
     density = draws.log_density(both)
     marginal = np.concatenate([own.marginal, _marginal(seen, own, extra.theta)])
     proposal = np.logaddexp(
@@ -333,7 +333,7 @@ def _marginal(seen: Seen, own: _Weighed, theta: Array) -> Array:
     draws, direction = own.draws, seen.form.level
     weights = cho_solve((draws.factor, True), direction) * draws.level_variance
     shape = theta - (theta @ weights)[:, None] * direction
-    return _gaussian_log_density(seen.values - seen.physics(shape) - draws.level_mean * seen.level, own.spread)
+    return gaussian_log_density(seen.values - seen.physics(shape) - draws.level_mean * seen.level, own.spread)
 
 
 @dataclass(frozen=True)

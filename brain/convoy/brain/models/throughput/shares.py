@@ -100,6 +100,23 @@ def shares_of(theta: Array, configurations: Configurations) -> dict[str, Array]:
     return {name: share / total for name, share in found.items()}
 
 
+def doubted(shares: dict[str, Array], variance: Array, generator: np.random.Generator) -> dict[str, Array]:
+    """Return the shares as they may be, given that the formula is off.
+
+    By how much is known of a whole step alone (``variance`` of its logarithm, (draws,)), not in which of its parts.
+    So each group of terms is taken to be off by an error of its own, alike in size, that together make a step as far
+    off as steps are: with shares s and one variance v of each, the step's is v sum(s^2). A part that is all of a step
+    stays so, whatever the error.
+    """
+    groups = grouped(shares)
+    squares = np.sum([share**2 for share in groups.values()], axis=0)
+    spread = np.sqrt(variance[:, None] / squares)
+    factors = {name: np.exp(spread * generator.standard_normal(spread.shape)) for name in groups}
+    found = {name: share * factors[TERMS[name].group] for name, share in shares.items()}
+    total = np.sum(list(found.values()), axis=0)
+    return {name: share / total for name, share in found.items()}
+
+
 def told_apart(theta: Array, shares: dict[str, Array]) -> dict[str, Array]:
     """Return the shares with those of compute together where the draws don't say what depends on the batch.
 
