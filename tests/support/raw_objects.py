@@ -53,8 +53,10 @@ class RawObjects:
         self._send("DELETE", Request("delete", kind, namespace, name), {"gracePeriodSeconds": 0})
 
     def clear(self) -> None:
-        """Delete all objects of the port's kinds but the namespaces: where no controller runs, they never go."""
-        for kind in set(Kind) - {Kind.NAMESPACE}:
+        """Delete all objects of the port's kinds but the namespaces, which never go where no controller runs, and
+        the leases, some of which are the API server's own.
+        """
+        for kind in set(Kind) - {Kind.NAMESPACE, Kind.LEASE}:
             for item in self._send("GET", Request("list", kind), None)["items"]:
                 metadata = item["metadata"]
                 with suppress(client.ApiException):  # a controller was quicker

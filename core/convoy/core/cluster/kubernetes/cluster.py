@@ -28,15 +28,12 @@ class KubernetesCluster(KubernetesReader):
     AlreadyExists.
     """
 
-    def create(self, manifest: Manifest, *, field_manager: str) -> Manifest:
-        """Create the object (see the port).
-
-        Raises:
-            Refused: admission forbids it now; its words are in the message.
-        """
+    def create(self, manifest: Manifest, *, field_manager: str, dry_run: bool = False) -> Manifest:
+        """Create the object (see the port); ``dry_run`` has all of it checked, by admission too, and nothing kept."""
         request = _request("create", manifest)
         body = Body("POST", _JSON, _written(manifest))
-        return self._write(request, body, {"fieldManager": field_manager, **_STRICT})
+        dry = {"dryRun": "All"} if dry_run else {}
+        return self._write(request, body, {"fieldManager": field_manager, **_STRICT, **dry})
 
     def apply(self, manifest: Manifest, *, field_manager: str, force: bool = False) -> Manifest:
         """Create or merge by server-side apply (see the port); raises as ``create`` does, too."""

@@ -89,7 +89,7 @@ class Connection:
         """Return the answer as an object; raises as ``read`` does."""
         return self._decoded(request, self._read(request, query or {}, None))
 
-    def write(self, request: Request, body: Body, query: Mapping[str, str]) -> dict[str, Any]:
+    def write(self, request: Request | Question, body: Body, query: Mapping[str, str]) -> dict[str, Any]:
         """Send a document and return the answer as an object; raises as ``read`` does.
 
         Unavailable doesn't tell whether it was done, unless its ``retry_after`` says that it wasn't.

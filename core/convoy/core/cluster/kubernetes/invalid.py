@@ -14,7 +14,8 @@ from convoy.core.api.errors import InvalidManifest
 from convoy.core.cluster.port import Kind
 
 _SHOWN = 300
-"""Characters of the server's words that a message repeats."""
+"""Characters of the server's words on one field that a message repeats."""
+_SHOWN_FIELDS = 5
 
 _UNKNOWN = re.compile(r'strict decoding error: (?:.*?)unknown field "([^"]+)"')
 _DECODER = re.compile(r"cannot unmarshal (\S+) into Go struct field \w+\.(\S+) of type (\S+)")
@@ -34,33 +35,35 @@ def invalid(code: int, status: dict[str, Any], kind: Kind) -> InvalidManifest | 
     path, said = found
     if kind is Kind.SECRET and not path.startswith("metadata"):
         said = _ECHO.sub(r"\1 (not repeated)", said)
-    return InvalidManifest(path, said.strip()[:_SHOWN])
+    return InvalidManifest(path, said.strip())
 
 
 def _field(code: int, status: dict[str, Any]) -> tuple[str, str] | None:
     said = str(status.get("message") or "")
     match code:
         case 422:
-            return _cause(status) or ("", said)
+            return _causes(status) or ("", said[:_SHOWN])
         case 400:
             if unknown := _UNKNOWN.search(said):
                 return unknown[1], "no such field"
             if wrong := _DECODER.search(said):
                 return wrong[2], f"expected {wrong[3]}, not a {wrong[1]}"
-            return ("", said) if "cannot be handled as" in said else None
+            return ("", said[:_SHOWN]) if "cannot be handled as" in said else None
         case 500 if not status.get("reason") and (typed := _TYPED.match(said)):
             place = _TYPED_FIELD.match(typed[1])
-            return (place[1], place[2]) if place else ("", typed[1])
+            return (place[1], place[2][:_SHOWN]) if place else ("", typed[1][:_SHOWN])
     return None
 
 
-def _cause(status: dict[str, Any]) -> tuple[str, str] | None:
-    """Return the first cause; the others by their places alone."""
-    given = (status.get("details") or {}).get("causes") or []
-    causes = [one for one in given if one.get("field") not in (None, "", "<nil>")]
-    if not causes:
+def _causes(status: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the path of the first field, and what is said of it and of the others."""
+    found: dict[str, str] = {}
+    for cause in (status.get("details") or {}).get("causes") or []:
+        if cause.get("field") not in (None, "", "<nil>"):
+            found.setdefault(str(cause["field"]), str(cause.get("message") or "is not valid")[:_SHOWN])
+    if not found:
         return None
-    first, *rest = causes
-    others = sorted({str(one["field"]) for one in rest} - {str(first["field"])})
-    more = f" (and {', '.join(others)})" if others else ""
-    return str(first["field"]), f"{str(first.get('message') or 'is not valid')[:_SHOWN]}{more}"
+    (path, first), *rest = found.items()
+    others = [f"{field}: {said}" for field, said in rest[:_SHOWN_FIELDS]]
+    more = [f"and {len(rest) - _SHOWN_FIELDS} more"] if len(rest) > _SHOWN_FIELDS else []
+    return path, "; ".join([first, *others, *more])
