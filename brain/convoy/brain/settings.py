@@ -12,6 +12,7 @@ from convoy.core.process import paths
 from convoy.core.process.settings import Settings
 
 if TYPE_CHECKING:
+    from convoy.brain.plan import Prices
     from convoy.brain.store.retention import Retention
 
 
@@ -181,6 +182,11 @@ class BrainSettings(Settings):
         description="How long a size that somebody refused isn't recommended to that job again.",
     )
 
+    capacity_file: Path | None = Field(
+        default=None,
+        description="TOML file of what `convoy brain optimize` and `convoy brain batch` plan all jobs under: quotas, "
+        "shares and a budget, and pools of machines where the store knows none (docs/cluster-plan.md).",
+    )
     maintain_every_seconds: float = Field(
         default=3600.0,
         ge=0.0,
@@ -237,6 +243,12 @@ class BrainSettings(Settings):
             jobs=self.keep_jobs_days or None,
             imported=self.keep_imported_days or None,
         )
+
+    def prices(self) -> Prices:
+        """Return what resources cost."""
+        from convoy.brain.plan import Prices
+
+        return Prices(self.price_cpu_hour, self.price_gib_hour, self.price_accelerator_hour, self.currency)
 
     def models_folder(self) -> Path:
         """Return the folder of model files: the given one, else ``models`` in the state directory."""

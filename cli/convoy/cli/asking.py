@@ -74,7 +74,8 @@ def optimize(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="CSV node_type,nodes,accelerators_per_node[,cpu,memory,accelerator] to plan for.",
+            help="What to plan under: CSV node_type,nodes,accelerators_per_node[,cpu,memory,accelerator], or TOML "
+            "with quotas, shares and a budget too [env: CONVOY_CAPACITY_FILE].",
             show_default=False,
         ),
     ] = None,

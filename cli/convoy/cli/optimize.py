@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +22,10 @@ if TYPE_CHECKING:
     from convoy.brain.serve.optimize import Optimized
 
 UNITS = {"cpu": ("cores", 1.0), "memory": ("GiB", 2.0**30)}
-SHOWN = ("decision", "reason", "message", "pool", "workers", "ps", "goodput", "goodput_before", "price_per_hour")
+SHOWN = (
+    *("decision", "reason", "message", "pool", "workers", "ps", "batch", "speed"),
+    *("goodput", "goodput_before", "price_per_hour"),
+)
 
 
 def run(
@@ -48,13 +48,14 @@ def run(
 
     settings = BrainSettings.load(database_url=database_url or database.for_readers(local.existing_cluster()))
     check(settings.database(), must_exist=True)  # before the models, which take longer to import than a refusal may
-    from convoy.brain.features.capacity_file import capacity_of
+    from convoy.brain.features.capacity_file import given_by
     from convoy.brain.plan.cluster import Policy
     from convoy.brain.serve.optimize import optimize
     from convoy.core.process import logs
 
     logs.configure("optimize")
-    given = capacity_of(capacity) if capacity is not None else None
+    file = capacity or settings.capacity_file
+    given = given_by(file) if file is not None else None
     begun = time.monotonic()
 
     def tell(found: Progress) -> None:
@@ -64,24 +65,11 @@ def run(
 
     rules = Policy(fairness=fairness, seconds=seconds)
     with chatter_to_stderr():  # HiGHS prints where the JSON goes
-        answer = optimize(settings, capacity=given, policy=rules, any_pool=any_pool, watch=None if as_json else tell)
+        answer = optimize(settings, given=given, policy=rules, any_pool=any_pool, watch=None if as_json else tell)
     if as_json:
         screen().print_json(json.dumps(document(answer, weighed=weighed)), indent=2)
     else:
         show(answer, weighed=weighed)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Let what a library prints on standard output go to standard error: the solver says a word there at times."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 def show(answer: Optimized, *, weighed: bool) -> None:
@@ -102,6 +90,8 @@ def show(answer: Optimized, *, weighed: bool) -> None:
     console.print(
         f"capacity: {pools}; speeds from the {asked.model} ({counted(asked.history_jobs, 'job')} of history)"
     )
+    for note in (*asked.notes, *by_throughput(answer)):
+        console.print(Text(f"note: {note}"))
     if plan.decided:
         console.print(f"method {plan.method}, gap to the bound {plan.gap:.3%}; nothing was changed")
 
@@ -125,14 +115,24 @@ def jobs(answer: Optimized) -> Table:
     return shown
 
 
+def by_throughput(answer: Optimized) -> list[str]:
+    """Return of which jobs speed counted as it is, and why."""
+    whys: dict[str, list[str]] = {}
+    for row, currency in zip(answer.asked.rows, answer.asked.currencies, strict=True):
+        if currency.name != "goodput":
+            whys.setdefault(str(currency), []).append(f"{row.namespace}/{row.name}")
+    return [f"valued by {what}, not by goodput: {', '.join(who)}" for what, who in sorted(whys.items())]
+
+
 def alternatives(answer: Optimized, uid: str) -> Table:
     """Return the sizes that were weighed for a job as a table."""
     price = f"{answer.asked.currency}/H"
     shown = Table("POOL", "WORKERS", "SERVERS", "SAMPLES/S", price, "WORTH", "TAKES", "VERDICT", box=None)
+    shown.add_column("WHY", overflow="fold")
     for one in answer.plan.weighed(uid):
         shown.add_row(
             one.pool, str(one.workers), str(one.ps), _number(one.goodput), _number(one.price_per_hour, 3),
-            _number(one.value, 4), _number(one.cost, 4), one.verdict,
+            _number(one.value, 4), _number(one.cost, 4), one.verdict, one.message,
         )  # fmt: skip
     return shown
 
@@ -142,7 +142,8 @@ def prices(found: tuple[MarginalPrice, ...]) -> Table:
     shown = Table("RESOURCE", "OF", "USED", "OF ALL", "ONE MORE IS WORTH", box=None)
     for one in found:
         unit, size = UNITS.get(one.resource, (one.resource, 1.0))
-        of = " ".join(part for part in (one.pool, f"quota of {one.user}" if one.user else "") if part) or "all"
+        whose = " in ".join(part for part in (one.user, one.namespace) if part)
+        of = " ".join(part for part in (one.pool, f"quota of {whose}" if whose else "") if part) or "all"
         used, available = f"{one.used / size:.6g}", f"{one.available / size:.6g}"
         shown.add_row(unit, of, used, available, f"{one.price * size:.4g}")
     return shown
@@ -154,25 +155,34 @@ def document(answer: Optimized, *, weighed: bool) -> dict[str, Any]:
 
     plan, asked = answer.plan, answer.asked
     found = []
-    for row, one in zip(asked.rows, plan.jobs, strict=True):
+    for row, one, job, currency in zip(asked.rows, plan.jobs, asked.jobs, asked.currencies, strict=True):
         entry: dict[str, Any] = {"job": row.name, "namespace": row.namespace, "uid": row.uid, "user": one.user}
         entry |= {name: known(getattr(one, name)) for name in SHOWN}
+        entry |= {"priority": job.priority, "weight": job.weight, "valued_by": asdict(currency)}
+        entry["instead"] = None if one.instead is None else _plain(one.instead)
         names = asked.machines.get(one.pool, ())
         entry["machines"] = [names[place] for place in one.nodes if place < len(names)]
         if weighed:
-            entry["weighed"] = [
-                {name: known(value) for name, value in asdict(size).items()} for size in plan.weighed(row.uid)
-            ]
+            entry["weighed"] = [_plain(size) for size in plan.weighed(row.uid)]
         found.append(entry)
     return {
         **plan.document(),
         "currency": asked.currency,
         "speeds": asked.model,
         "history_jobs": asked.history_jobs,
-        "capacity": [{name: known(value) for name, value in asdict(pool).items()} for pool in asked.capacity.pools],
+        "capacity": [_plain(pool) for pool in asked.capacity.pools],
+        "quotas": [_plain(quota) for quota in asked.capacity.quotas],
+        "budget_per_hour": known(asked.capacity.budget_per_hour),
+        "notes": list(asked.notes),
         "jobs": found,
-        "prices": [{name: known(value) for name, value in asdict(price).items()} for price in plan.prices],
+        "prices": [_plain(price) for price in plan.prices],
     }
+
+
+def _plain(one: Any) -> dict[str, Any]:
+    from convoy.brain.plan.cluster import known
+
+    return {name: known(value) for name, value in asdict(one).items()}
 
 
 def _pool(pool: Pool) -> str:

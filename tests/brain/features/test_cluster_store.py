@@ -7,7 +7,7 @@ import math
 import pytest
 
 from convoy.brain.features import cluster as known
-from convoy.brain.features.capacity_file import capacity_of
+from convoy.brain.features.capacity_file import given_by
 from convoy.core.api.errors import InvalidInput
 from support.stored import GIB, Stored, at
 
@@ -58,18 +58,10 @@ def test_living_pods_by_role(engine, stored):
     assert found["ps"].count == 1
 
 
-def test_what_a_restart_costs_is_what_it_cost(engine, stored):
-    job = stored.job()
-    stored.plan(job, "one", restart_seconds=10.0)
-    stored.plan(job, "two", restart_seconds=20.0)
-    stored.plan(job, "never", restart_seconds=None)
-    assert known.restarts(engine) == {job: 15.0}
-
-
 def test_a_capacity_file(tmp_path):
     file = tmp_path / "capacity.csv"
     file.write_text("node_type,nodes,accelerators_per_node,cpu,memory\np4,16,4,48,\nm5,2,0,16,64000000000\n")
-    first, second = capacity_of(file).pools
+    first, second = given_by(file).pools
     assert (first.name, first.nodes, first.accelerators_per_node, first.cpu_per_node) == ("p4", 16, 4.0, 48.0)
     assert first.memory_per_node == math.inf
     assert second.memory_per_node == 64e9
@@ -92,9 +84,9 @@ def test_a_capacity_file_that_cannot_be_right_says_where(tmp_path, text, told):
     file = tmp_path / "capacity.csv"
     file.write_text(text)
     with pytest.raises(InvalidInput, match=told):
-        capacity_of(file)
+        given_by(file)
 
 
 def test_a_capacity_file_that_is_not_there(tmp_path):
     with pytest.raises(InvalidInput, match="CSV file"):
-        capacity_of(tmp_path / "none.csv")
+        given_by(tmp_path / "none.csv")

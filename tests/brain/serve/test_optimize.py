@@ -8,9 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from google.protobuf import json_format
 
+from convoy.brain.features.given import Given
 from convoy.brain.ingest.history import import_history
-from convoy.brain.plan.cluster import Capacity, Pool
-from convoy.brain.serve.optimize import asked_of, optimize
+from convoy.brain.models.efficiency import EfficiencyModel
+from convoy.brain.plan.cluster import Pool
+from convoy.brain.serve.advise import Adviser
+from convoy.brain.serve.all_jobs import Models, asked_of
+from convoy.brain.serve.optimize import optimize
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store.engine import default_url, open_engine
 from convoy.brain.store.migrate import migrate
@@ -103,6 +107,11 @@ def world(engine, stored, tmp_path):
     return stored
 
 
+def ask(engine, settings, **more):
+    clock = SystemClock()
+    return asked_of(engine, clock, settings, Adviser(engine, clock, settings), **more)
+
+
 def test_all_jobs_are_planned_within_the_machines(world, settings):
     found = optimize(settings)
     plan = found.plan
@@ -119,7 +128,7 @@ def test_all_jobs_are_planned_within_the_machines(world, settings):
 
 
 def test_where_running_jobs_are_is_known(world, engine, settings):
-    asked = asked_of(engine, SystemClock(), settings)
+    asked = ask(engine, settings)
     jobs = {job.name: job for job in asked.jobs}
     assert jobs["large"].nodes == (1, 1, 1, 1)
     assert jobs["small"].nodes == (0,)
@@ -128,7 +137,7 @@ def test_where_running_jobs_are_is_known(world, engine, settings):
 
 
 def test_another_capacity_is_a_what_if(world, settings):
-    found = optimize(settings, capacity=Capacity((Pool("p4", 8, 4.0),)))
+    found = optimize(settings, given=Given((Pool("p4", 8, 4.0),)))
     assert sum(one.workers for one in found.plan.jobs if one.name != "queued") > 8
     assert found.asked.machines == {}
 
@@ -150,7 +159,7 @@ def test_a_job_that_a_model_fails_at_keeps_what_it_has(world, engine, settings):
         def sample(self, observed, query, draws, seed):
             raise ZeroDivisionError("model")
 
-    asked = asked_of(engine, SystemClock(), settings, model=Failing())
+    asked = ask(engine, settings, models=Models(Failing(), EfficiencyModel(), "store"))
     jobs = {job.name: job for job in asked.jobs}
     assert (jobs["large"].current, jobs["large"].sizes.workers.tolist()) == (0, [4])
     assert jobs["queued"].current is None

@@ -151,6 +151,10 @@ def _plans(planned: dict[str, Any], applied: dict[str, Any]) -> list[str]:
     lines.append(f"All jobs together: {planned['together']['message']}.".replace("..", "."))
     if planned["unmeasured"]:
         lines.append(f"Of {_counted(planned['unmeasured'], 'job')} nothing is known yet.")
+    valued = planned["together"].get("valued_by", {})
+    if valued:
+        lines.append(f"Valued by: {', '.join(f'{what} {count}' for what, count in valued.items())}.")
+    lines += [f"Note: {note}." for note in planned["together"].get("notes", ())]
     if planned["kept"]:
         why = ", ".join(f"{reason} {count}" for reason, count in planned["kept"].items())
         lines.append(f"Kept as they are: {why}.")
@@ -169,6 +173,7 @@ def _plans(planned: dict[str, Any], applied: dict[str, Any]) -> list[str]:
     if rows:
         heads = ("job", "workers", "samples/s, 90 % interval", "an hour", "why", "what became of it")
         lines += ["", *_table(heads, rows)]
+    lines += _kept(planned)
     scarce = planned["together"].get("prices", ())
     if scarce:
         heads = ("scarce", "where", "whose quota", "used", "there is", "worth of one more")
@@ -180,7 +185,19 @@ def _plans(planned: dict[str, Any], applied: dict[str, Any]) -> list[str]:
 
 def _scarce(one: dict[str, Any]) -> tuple[str, ...]:
     numbers = (_number(one[name]) for name in ("used", "available", "price"))
-    return (one["resource"], one["pool"] or "all pools", one["user"] or _DASH, *numbers)
+    whose = " in ".join(part for part in (one["user"], one.get("namespace", "")) if part)
+    return (one["resource"], one["pool"] or "all pools", whose or _DASH, *numbers)
+
+
+def _kept(planned: dict[str, Any]) -> list[str]:
+    """Return why each job that isn't changed isn't."""
+    rows = [
+        (f"{one['namespace']}/{one['job']}", str(one["workers"]), f"[{one['reason']}] {one['message']}")
+        for one in planned.get("kept_jobs", ())
+    ]
+    more = planned.get("kept_left_out", 0)
+    left_out = ["", f"And {_counted(more, 'job')} more that aren't changed."] if more else []
+    return ["", *_table(("not changed", "workers", "why"), rows), *left_out] if rows else []
 
 
 def _became(one: dict[str, Any], outcomes: dict[str, Any]) -> str:

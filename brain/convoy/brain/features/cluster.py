@@ -14,7 +14,8 @@ from sqlalchemy.engine import Engine
 
 from convoy.brain.plan.cluster import Capacity, Pool
 from convoy.brain.store.engine import reading
-from convoy.brain.store.tables import Cluster, JobNode, Node, ScalePlan
+from convoy.brain.store.jobs import PRIORITY
+from convoy.brain.store.tables import Cluster, JobFeature, JobNode, Node
 
 LIVING = ("", "Pending", "Running")
 
@@ -149,16 +150,12 @@ def pods(engine: Engine) -> dict[int, dict[str, Pods]]:
     return found
 
 
-def restarts(engine: Engine) -> dict[int, float]:
-    """Return by job's number what its changes cost so far, in seconds at no speed: the mean of those measured.
+def priorities(engine: Engine) -> dict[int, float]:
+    """Return by job's number the priority of its pods, of those that are known.
 
     Raises:
         Unavailable: the database can't be reached now.
     """
-    query = (
-        sa.select(ScalePlan.job_id, sa.func.avg(ScalePlan.restart_seconds))
-        .where(ScalePlan.restart_seconds > 0)
-        .group_by(ScalePlan.job_id)
-    )
+    query = sa.select(JobFeature.job_id, JobFeature.value).where(JobFeature.name == PRIORITY)
     with reading(engine) as connection:
-        return {job: float(seconds) for job, seconds in connection.execute(query)}
+        return {job: float(value) for job, value in connection.execute(query)}

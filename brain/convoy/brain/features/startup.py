@@ -18,6 +18,7 @@ from convoy.brain.features.columns import COLUMNS, Column
 from convoy.brain.features.hours import Span
 from convoy.brain.features.layout import Layout, read_all
 from convoy.brain.store.engine import snapshot
+from convoy.brain.store.jobs import PRIORITY
 from convoy.brain.store.tables import Job, JobAttempt, JobFeature, JobNode
 
 SUCCEEDED = "Succeeded"
@@ -84,7 +85,9 @@ def _jobs(over: list[sa.ColumnElement[bool]]) -> sa.Select[*tuple[Any, ...]]:
 
 
 def _features(jobs: sa.Select[Any]) -> sa.Select[*tuple[Any, ...]]:
-    return sa.select(JobFeature.job_id, JobFeature.name, JobFeature.value).where(JobFeature.job_id.in_(jobs))
+    """Return what masters told of jobs; a priority says when a job runs, and nothing of what it needs."""
+    told = sa.select(JobFeature.job_id, JobFeature.name, JobFeature.value)
+    return told.where(JobFeature.job_id.in_(jobs), JobFeature.name != PRIORITY)
 
 
 def _last_rounds(jobs: sa.Select[Any]) -> sa.Select[*tuple[Any, ...]]:

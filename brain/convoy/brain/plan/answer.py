@@ -37,8 +37,9 @@ class Objective(StrEnum):
     """The cheapest size that finishes in time."""
 
 
-ADJUSTABLE = ("workers", "ps", "resources", "batch")
-"""What whoever asks can change: numbers of pods, their cores and memory, samples of a step. All else is advice."""
+ADJUSTABLE = ("workers", "ps", "resources", "batch", "loaders")
+"""What whoever asks can change: numbers of pods, their cores and memory, samples of a step, processes that load data.
+All else is advice."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,8 @@ class Option:
     """Samples a step, where other than now."""
     in_time: float = math.nan
     """Probability that the job finishes before its deadline, restart counted; NaN: not the objective."""
+    goodput: float = math.nan
+    """What ``predicted`` is worth in samples/s of the job's initial batch; NaN: chosen by speed."""
 
     @property
     def size(self) -> Size:
@@ -156,6 +159,26 @@ class RoleAdvice:
 
 
 @dataclass(frozen=True)
+class Loaders:
+    """Processes that load each worker's data, as they are and as they should be. NaN: not known."""
+
+    before: int
+    workers: int
+    wait: float
+    """Seconds that a step waits for its data now."""
+    step: float
+    """Seconds of a step now."""
+    expected: float
+    """Seconds of a step with as many as there should be."""
+    reason: str
+    """``WaitsForData``, ``MoreDidNotHelp``: a change, or none; none: ``NoWait``, ``CoresInUse``, ``MemoryInUse``,
+    ``NotMeasuredYet``."""
+    message: str
+    decided: bool = False
+    """Whether it is to be carried out, which takes no restart; else as it is, or advice."""
+
+
+@dataclass(frozen=True)
 class JobRecommendation:
     """The answer. The target is the present size unless the decision is CHANGE or EXPLORE."""
 
@@ -178,8 +201,12 @@ class JobRecommendation:
     """Samples a step; 0: as it is."""
     objective: str = Objective.THROUGHPUT
     roles: tuple[RoleAdvice, ...] = ()
+    loaders: Loaders | None = None
+    """Beside the decision, which is of sizes. None: nothing tells, or the script doesn't let Convoy say."""
     notes: tuple[str, ...] = ()
     """What else a person should know: what can't be carried out, what isn't known."""
+    goodput: float = math.nan
+    """What ``predicted`` is worth in samples/s of the job's initial batch; NaN: chosen by speed."""
 
     @property
     def moves(self) -> bool:

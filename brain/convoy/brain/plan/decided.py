@@ -14,7 +14,7 @@ from convoy.brain.plan.hold import URGENT
 
 REFUSED_BEFORE = "RefusedBefore"
 """Reason of keeping a size where the better one was refused by a person."""
-_NUMBERS = ("predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour")
+_NUMBERS = ("predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour", "goodput")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,19 @@ class Refusal:
     at: datetime
     why: str
 
+    @property
+    def words(self) -> str:
+        """Return who refused it, when and why."""
+        why = f" ({self.why})" if self.why else ""
+        return f"{self.by} refused that on {self.at:%Y-%m-%d %H:%M} UTC{why}"
+
 
 def resized(
-    answer: JobRecommendation, decision: Decision, reason: str, message: str, workers: int, ps: int
+    answer: JobRecommendation, decision: Decision, reason: str, message: str, workers: int, ps: int, batch: int = 0
 ) -> JobRecommendation:
     """Return another size as the answer, with the numbers that were weighed for it; NaN where it wasn't weighed."""
-    option = next((one for one in answer.options if (one.workers, one.ps or ps) == (workers, ps)), None)
+    wanted = (workers, ps, batch)
+    option = next((one for one in answer.options if (one.workers, one.ps or ps, one.batch) == wanted), None)
     numbers: dict[str, Any] = {name: math.nan if option is None else getattr(option, name) for name in _NUMBERS}
     return replace(
         answer,
@@ -40,7 +47,7 @@ def resized(
         message=message,
         target_workers=workers,
         target_ps=ps,
-        target_batch=0,
+        target_batch=batch,
         roles=(),
         **numbers,
     )
@@ -60,10 +67,9 @@ def heeded(answer: JobRecommendation, current: int, ps: int, refusals: Iterable[
     refused = next((one for one in refusals if one.workers == answer.target_workers), None)
     if refused is None:
         return answer
-    why = f" ({refused.why})" if refused.why else ""
     message = (
-        f"{explain.workers(refused.workers)} would be recommended [{answer.reason}], but {refused.by} refused that "
-        f"on {refused.at:%Y-%m-%d %H:%M} UTC{why}; the job keeps its size"
+        f"{explain.workers(refused.workers)} would be recommended [{answer.reason}], but {refused.words}; the job "
+        "keeps its size"
     )
     told = tuple(
         replace(one, verdict=f"refused by {refused.by}") if one.workers == refused.workers else one

@@ -27,6 +27,7 @@ def answered(
         options=weighed,
         target_ps=chosen.ps,
         target_batch=chosen.batch,
+        goodput=chosen.goodput,
     )
 
 

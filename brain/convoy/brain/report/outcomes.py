@@ -7,7 +7,6 @@ from sqlalchemy.engine import Engine
 
 from convoy.brain.features.outcomes import plan_outcomes
 from convoy.brain.plan.feedback import priced
-from convoy.brain.plan.prices import Prices
 from convoy.brain.settings import BrainSettings
 
 
@@ -18,7 +17,4 @@ def outcomes(engine: Engine, settings: BrainSettings, job_uid: str | None = None
         NotFound: no job of that uid is known.
         Unavailable: the database can't be reached now.
     """
-    prices = Prices(
-        settings.price_cpu_hour, settings.price_gib_hour, settings.price_accelerator_hour, settings.currency
-    )
-    return priced(plan_outcomes(engine, job_uid), prices)
+    return priced(plan_outcomes(engine, job_uid), settings.prices())

@@ -14,9 +14,10 @@ import pandas as pd
 from sqlalchemy.engine import Engine
 
 from convoy.brain.features import frames
+from convoy.brain.features.loading import loader_wait_of
 from convoy.brain.models.efficiency import EfficiencyModel
 from convoy.brain.models.registry.facts import frame_digest
-from convoy.brain.plan import Decision, JobRecommendation, JobRequest, Needs, Prices
+from convoy.brain.plan import Decision, JobRecommendation, JobRequest, Needs, with_loaders
 from convoy.brain.serve import translate
 from convoy.brain.serve.batched import planned
 from convoy.brain.serve.champions import Champions
@@ -35,6 +36,8 @@ log = logs.get("brain")
 
 FAILED = "ModelFailed"
 """Reason of an answer that a fault of a model prevented."""
+LOADING = timedelta(hours=24)
+"""How far back is looked at how long steps waited for their data: after that what didn't help may be tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class Question:
     asked: brain_pb2.OptimizeRequest
     request: JobRequest
     observed: pd.DataFrame
+    loading: pd.DataFrame
+    """How long its steps waited for their data, of late."""
     learned: Learned | None
     """None: learning failed, ``problem`` says how."""
     problem: str = ""
@@ -67,7 +72,7 @@ class Question:
         held = self.request.changes_last_hour, self.request.frozen_seconds > 0, self.request.restart_seconds
         origin = {} if self.learned is None else self.learned.origin
         measured = self.observed.drop(columns="cluster_cpu")  # that follows from the questions before
-        said = json.dumps([frame_digest(measured), held, origin], sort_keys=True)
+        said = json.dumps([frame_digest(measured), frame_digest(self.loading), held, origin], sort_keys=True)
         content = self.asked.SerializeToString(deterministic=True)
         return hashlib.sha256(content + b"\0" + said.encode()).hexdigest()
 
@@ -81,16 +86,19 @@ class Adviser:
         self._engine = engine
         self._clock = clock
         self._settings = settings
-        self._prices = Prices(
-            per_core=settings.price_cpu_hour,
-            per_gib=settings.price_gib_hour,
-            per_accelerator=settings.price_accelerator_hour,
-            currency=settings.currency,
-        )
+        self._prices = settings.prices()
         registry = Registry(engine, settings.models_folder(), keep=settings.models_keep)
         champions = Champions(registry, timedelta(days=settings.models_fresh_days))
         self._companions = Companions(engine, clock, settings, registry)
         self.knowledge = Knowledge(engine, clock, exclude_job=exclude_job, champions=champions)
+
+    def efficiency(self) -> EfficiencyModel:
+        """Return the model of what a sample of a larger batch is worth.
+
+        Raises:
+            Unavailable: the database can't be reached now.
+        """
+        return self._companions.efficiency()
 
     def warm_up(self) -> None:
         """Learn from history in the background."""
@@ -130,13 +138,15 @@ class Adviser:
             objective=self._settings.objective,
             now=now,
         )
+        since = datetime.fromtimestamp(now, UTC).replace(minute=0, second=0, microsecond=0) - LOADING
+        loading = loader_wait_of(self._engine, uid, since)  # whole hours: the same from one question to the next
         try:
-            return Question(asked, request, observed, self.knowledge.learned())
+            return Question(asked, request, observed, loading, self.knowledge.learned())
         except ConvoyError:
             raise
         except Exception as error:
             log.error("learning failed", job=uid, exc_info=error)
-            return Question(asked, request, observed, None, f"{type(error).__name__}: {error}")
+            return Question(asked, request, observed, loading, None, f"{type(error).__name__}: {error}")
 
     def answer(self, question: Question) -> Advice:
         """Return the answer; that a model failed is one.
@@ -150,6 +160,7 @@ class Adviser:
         try:
             with learned.lock:
                 answer = self._planned(learned, question)
+                answer = with_loaders(answer, question.request, question.observed, question.loading)
                 explanation = explained(learned.model, question.observed, question.request, answer)
         except ConvoyError:
             raise
@@ -163,7 +174,7 @@ class Adviser:
         observed, request = question.observed, question.request
         try:
             needs = self._companions.needs(question.asked, learned.load)
-            return planned(learned.model, observed, request, self._prices, needs, self._companions.efficiency())
+            return planned(learned.model, observed, request, self._prices, needs, self.efficiency())
         except Unavailable:
             raise
         except Exception as error:

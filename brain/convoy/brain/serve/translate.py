@@ -10,7 +10,17 @@ from typing import Any
 import pandas as pd
 from google.protobuf import json_format
 
-from convoy.brain.plan import ADJUSTABLE, Decision, JobRecommendation, JobRequest, Limits, Option, RoleAdvice, Stage
+from convoy.brain.plan import (
+    ADJUSTABLE,
+    Decision,
+    JobRecommendation,
+    JobRequest,
+    Limits,
+    Loaders,
+    Option,
+    RoleAdvice,
+    Stage,
+)
 from convoy.brain.store.tables import Recommendation
 from convoy.core.api.v1 import brain_pb2
 
@@ -129,6 +139,7 @@ def to_message(
         history_jobs=answer.history_jobs,
         objective=answer.objective,
         roles=[_role_message(role) for role in answer.roles],
+        loaders=_loaders_message(answer.loaders) if answer.loaders is not None else None,
         notes=answer.notes,
     )
 
@@ -161,6 +172,19 @@ def _role_message(role: RoleAdvice) -> brain_pb2.Role:
         reason=role.reason,
         message=role.message,
         decided=role.decided,
+    )
+
+
+def _loaders_message(loaders: Loaders) -> brain_pb2.Loaders:
+    return brain_pb2.Loaders(
+        before=loaders.before,
+        workers=loaders.workers,
+        wait=_amount(loaders.wait),
+        step=_amount(loaders.step),
+        expected=_amount(loaders.expected),
+        reason=loaders.reason,
+        message=loaders.message,
+        decided=loaders.decided,
     )
 
 
@@ -231,9 +255,11 @@ def to_row(
             "model": model,
             "explanation": explanation,
             "roles": [_plain(asdict(role)) for role in answer.roles],
+            "loaders": None if answer.loaders is None else _plain(asdict(answer.loaders)),
             "notes": list(answer.notes),
             "objective": answer.objective,
             "batch": answer.target_batch,
+            "goodput": _known(answer.goodput),
         },
         "seconds": seconds,
     }
@@ -244,6 +270,7 @@ def from_row(row: Recommendation, asked: brain_pb2.OptimizeRequest) -> brain_pb2
     known = {one.name for one in fields(Option)}
     options = [Option(**{name: _read(value) for name, value in one.items() if name in known}) for one in row.options]
     roles = [RoleAdvice(**{name: _read(value) for name, value in one.items()}) for one in row.evidence["roles"]]
+    loaders = row.evidence.get("loaders")  # absent in rows of earlier versions
     numbers = ("predicted", "lower90", "upper90", "lower99", "upper99", "price_per_hour")
     answer = JobRecommendation(
         Decision(row.decision),
@@ -259,7 +286,9 @@ def from_row(row: Recommendation, asked: brain_pb2.OptimizeRequest) -> brain_pb2
         target_batch=row.evidence["batch"],
         objective=row.evidence["objective"],
         roles=tuple(roles),
+        loaders=Loaders(**{name: _read(value) for name, value in loaders.items()}) if loaders else None,
         notes=tuple(row.evidence["notes"]),
+        goodput=_read(row.evidence.get("goodput")),
     )
     return to_message(row.id, asked, answer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,8 @@ LATER = (
     *("model_parameters", "dataset_samples", "batch_size", "learning_rate"),
 )
 """What may become known after the first report."""
+PRIORITY = "priority"
+"""Name of the feature that is the priority of a job's pods, as Kubernetes resolved its class."""
 
 
 def job_id(connection: Connection, uid: str) -> int | None:
@@ -48,6 +51,12 @@ def set_features(connection: Connection, job: int, rows: list[dict[str, Any]]) -
     """Set features of a job."""
     numbered = [{"job_id": job, **row} for row in rows]
     insert_or_update(connection, JobFeature, numbered, key=("job_id", "name"), update=("value",))
+
+
+def set_priorities(connection: Connection, by_job: Mapping[int, int]) -> None:
+    """Set the priority of jobs, by their numbers."""
+    rows = [{"job_id": job, "name": PRIORITY, "value": float(one)} for job, one in sorted(by_job.items())]
+    insert_or_update(connection, JobFeature, rows, key=("job_id", "name"), update=("value",))
 
 
 def ensure_nodes(connection: Connection, job: int, loads: list[Row]) -> None:

@@ -15,6 +15,7 @@ from convoy.brain.plan.cluster import (
     Quota,
     plan_cluster,
 )
+from convoy.brain.plan.hold import Hold
 from support.made_clusters import every_plan, fits, sizes
 
 
@@ -48,7 +49,7 @@ def tiny(seed: int) -> tuple[list[ClusterJob], Capacity]:
                 current=int(g.integers(0, count)) if g.random() < 0.5 else None,
                 nodes=tuple(g.integers(0, 4, g.integers(0, 4)).tolist()),
                 priority=int(g.integers(-1, 2)),
-                pinned=bool(g.random() < 0.2),
+                hold=Hold("Pinned", "the job is pinned") if g.random() < 0.2 else None,
                 preemptible=bool(g.random() < 0.5),
                 restart_seconds=float(g.choice([0.0, 30.0, 7200.0])),
             )
@@ -62,8 +63,8 @@ def held(plan: ClusterPlan) -> list[int | None]:
 
 
 def stays(job: ClusterJob) -> bool:
-    """Return whether nothing else may become of a job: it is pinned, or runs at no known speed."""
-    return job.pinned or (job.current is not None and not job.sizes.goodput[job.current] > 0.0)
+    """Return whether nothing else may become of a job: it is held, or runs at no known speed."""
+    return job.hold is not None or (job.current is not None and not job.sizes.goodput[job.current] > 0.0)
 
 
 def best(jobs: list[ClusterJob], capacity: Capacity, plan: ClusterPlan) -> float:
@@ -94,7 +95,7 @@ def test_plans_fit_and_the_bound_holds(seed: int) -> None:
         assert one.message
         if job.current is not None and not job.preemptible:
             assert size is not None, "a running job was stopped"
-        if job.pinned:
+        if job.hold is not None:
             assert size == job.current
     if not plan.decided:
         assert chosen == [job.current for job in jobs]

@@ -18,10 +18,12 @@ from convoy.brain.plan.cluster import (
     Sizes,
     plan_cluster,
 )
+from convoy.brain.plan.hold import Hold
 from support.made_clusters import cluster, fits, sizes
 
 ONE_POOL = Capacity((Pool("a", 4, 4.0),))
 STEPS = [1, 2, 4, 8]
+PINNED = Hold("Pinned", "the job is pinned")
 
 
 def job(name: str, scale: float = 0.8, current: int | None = None, **more: object) -> ClusterJob:
@@ -194,7 +196,7 @@ def test_a_restart_that_is_not_paid_back_is_not_made() -> None:
 
 
 def test_pinned_jobs_stay() -> None:
-    plan = plan_cluster([job("runs", current=0, pinned=True), job("waits", pinned=True)], ONE_POOL)
+    plan = plan_cluster([job("runs", current=0, hold=PINNED), job("waits", hold=PINNED)], ONE_POOL)
     assert decisions(plan) == {"runs": ("KEEP", "Pinned", 0), "waits": ("WAIT", "Pinned", None)}
 
 

@@ -102,11 +102,11 @@ def plan(work: Work) -> Result:
             errors.append({**_named(job), "error": f"[{FAILED}] {found.answer.message}"})
         planned.append(found)
     around.progress("plan", "all jobs together")
-    together = planned_jointly(work, adviser.knowledge) if planned else NOTHING
+    together = planned_jointly(work, adviser) if planned else NOTHING
     planned = _heeding_refusals(work, [_agreeing(one, together) for one in planned])
     written = [_row(work.run, work.clock, one) for one in planned]
     return Result(
-        _document(work.run, len(jobs), planned, unmeasured, errors) | {"together": together.document},
+        _document(work.run, len(jobs), planned, unmeasured, errors, together),
         write=lambda connection: _write(connection, written),
         counts={"jobs": len(jobs), "recommendations": len(written)},
     )
@@ -129,8 +129,8 @@ def _planned(work: Work, adviser: Adviser, job: Job) -> Planned | None:
 
 
 def _agreeing(one: Planned, together: Joint) -> Planned:
-    joint = together.answers.get(one.job.uid)
-    return one if joint is None else one.answering(agreed(one.answer, joint, one.before, one.asked.current.ps))
+    part = together.parts.get(one.job.uid)
+    return one if part is None else one.answering(agreed(one.answer, part, one.before, one.asked.current.ps))
 
 
 def _heeding_refusals(work: Work, planned: list[Planned]) -> list[Planned]:
@@ -163,19 +163,36 @@ def _write(connection: Connection, written: list[dict[str, Any]]) -> None:
     decisions.propose(connection, written)
 
 
-def _document(run: Run, jobs: int, planned: list[Planned], unmeasured: int, errors: list[Document]) -> Document:
+def _document(
+    run: Run, jobs: int, planned: list[Planned], unmeasured: int, errors: list[Document], together: Joint
+) -> Document:
     changes = [_change(run, one) for one in planned if one.is_change]
-    kept = Counter(one.answer.reason for one in planned if not one.is_change)
+    kept = [one for one in planned if not one.is_change]
     return {
         "jobs": jobs,
         "unmeasured": unmeasured,
         "decisions": dict(Counter(one.answer.decision.value for one in planned)),
-        "kept": dict(sorted(kept.items())),
+        "kept": dict(sorted(Counter(one.answer.reason for one in kept).items())),
+        "kept_jobs": [_kept(one, together) for one in kept[:_SHOWN]],
+        "kept_left_out": max(0, len(kept) - _SHOWN),
         "changes": changes[:_SHOWN],
         "changes_left_out": max(0, len(changes) - _SHOWN),
         "errors": errors[:_SHOWN],
         "errors_left_out": max(0, len(errors) - _SHOWN),
         "model": planned[0].advice.model if planned else {},
+        "together": together.document,
+    }
+
+
+def _kept(one: Planned, together: Joint) -> Document:
+    part = together.parts.get(one.job.uid)
+    return {
+        **_named(one.job),
+        "decision": one.answer.decision.value,
+        "reason": one.answer.reason,
+        "message": one.answer.message,
+        "workers": one.before,
+        "valued_by": "" if part is None else str(part.currency),
     }
 
 

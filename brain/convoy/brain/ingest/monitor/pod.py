@@ -24,7 +24,8 @@ def is_of_job(pod: Part) -> bool:
 def row(pod: Part) -> Row:
     """Return what the object says; ``node`` is the machine's name, ``job_uid`` and ``job_name`` say whose it is.
 
-    What it was allotted is what its containers request together.
+    What it was allotted is what its containers request together. Its priority is the number that Kubernetes found
+    for its class.
 
     Raises:
         Refused: its uid, name or namespace can't be used, or no ElasticJob controls it.
@@ -52,6 +53,7 @@ def row(pod: Part) -> Row:
         "reason": _reason(status, main, phase)[:128],
         "exit_code": ended["exitCode"].whole(),
         "restarts": max(0, main["restartCount"].whole() or 0),
+        "priority": spec["priority"].whole(),
         "created_at": metadata["creationTimestamp"].moment(),
         "started_at": ended["startedAt"].moment() or main["state"]["running"]["startedAt"].moment(),
         "ended_at": _ended_at(status, ended) if phase in _OVER else None,

@@ -19,6 +19,7 @@ from convoy.brain.ingest.monitor import merge, subjects
 from convoy.brain.ingest.monitor.bring import bring
 from convoy.brain.ingest.monitor.parts import Row
 from convoy.brain.ingest.monitor.told import Entry
+from convoy.brain.store.jobs import set_priorities
 from convoy.brain.store.tables import Cluster, Job, JobEvent, JobNode, Node, NodeEvent, Recommendation, ScalePlan
 from convoy.brain.store.write import insert_new
 from convoy.core.api import names
@@ -123,9 +124,11 @@ def _pods(connection: Connection, place: Place, entries: list[Entry], now: datet
         told.append({**rest, "job_id": jobs[row["job_uid"]], "node_id": node_id, "gone_at": entry.gone_at})
     bring(connection, JobNode, ("job_id", "name"), told, merge.pod)
     _describe_by_machines(connection, told, machines.values())
+    workers = [row for _, row in given if row["role"] == names.WORKER and row["priority"] is not None]
+    set_priorities(connection, {jobs[row["job_uid"]]: row["priority"] for row in workers})
 
 
-_REFERENCES = ("namespace", "job_uid", "job_name", "node", "made_at")
+_REFERENCES = ("namespace", "job_uid", "job_name", "node", "made_at", "priority")
 
 
 class _Machine(NamedTuple):

@@ -36,7 +36,13 @@ class Alternative:
     """What it takes, at the marginal prices, in the objective's unit."""
     chosen: bool
     verdict: str
-    """In few words, why it was or wasn't taken."""
+    """Why it was or wasn't taken: a stable reason."""
+    message: str = ""
+    """The same with the numbers."""
+    speed: float = math.nan
+    """Samples/s that would be measured, where a sample is worth less than one: else the goodput."""
+    batch: int = 0
+    """Samples of a step; 0: as it is."""
 
     @property
     def surplus(self) -> float:
@@ -63,6 +69,12 @@ class JobAnswer:
     goodput_before: float = math.nan
     nodes: tuple[int, ...] = ()
     """Of each of its workers' groups, then of each server: the number of the node within the pool."""
+    speed: float = math.nan
+    """Samples/s that is expected to be measured; the goodput where a sample is worth one."""
+    batch: int = 0
+    """Samples of a step; 0: as it is."""
+    instead: Alternative | None = None
+    """The next best of its other sizes, and why it isn't that; None: it has no other."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,13 @@ class MarginalPrice:
     """Objective per unit (accelerator, core, byte, node, unit of currency an hour); zero where it isn't scarce."""
     used: float
     available: float
+    namespace: str = ""
+    """"": all of them; else it is that namespace's quota."""
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Return what it is the price of."""
+        return self.resource, self.pool, self.user, self.namespace
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Quota:
-    """The most that one user's jobs may hold together, over all pools or in one."""
+    """The most that one user's jobs, or those of a namespace, may hold together, over all pools or in one."""
 
     user: str
     accelerators: float = math.inf
@@ -32,6 +32,14 @@ class Quota:
     memory: float = math.inf
     pool: str = ""
     """"": over all pools."""
+    namespace: str = ""
+    """"": in all of them. A namespace without a user: whoever's jobs they are."""
+
+    def covers(self, user: str, namespace: str) -> bool:
+        """Return whether a job counts against it."""
+        if self.namespace:
+            return namespace == self.namespace and self.user in ("", user)
+        return user == self.user
 
 
 @dataclass(frozen=True)

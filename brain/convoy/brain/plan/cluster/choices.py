@@ -33,7 +33,8 @@ class Barred(IntEnum):
     TOO_LARGE = 4
     OVER_QUOTA = 5
     PRICE_UNKNOWN = 6
-    PINNED = 7
+    HELD = 7
+    REFUSED = 8
 
 
 @dataclass(frozen=True)
@@ -170,14 +171,17 @@ def _sound(jobs: Sequence[ClusterJob]) -> list[bool]:
 
 def _whole(sizes: Sizes) -> bool:
     n = len(sizes.workers)
-    return (
-        len(sizes.pool) == len(sizes.goodput) == len(sizes.accelerators) == len(sizes.cpu) == len(sizes.memory) == n
-        and len(sizes.together) in (0, n)
-        and len(sizes.ps) in (0, n)
-        and len(sizes.ps_cpu) in (0, n)
-        and len(sizes.ps_memory) in (0, n)
-        and len(sizes.price_per_hour) in (0, n)
+    needed = (sizes.pool, sizes.goodput, sizes.accelerators, sizes.cpu, sizes.memory)
+    optional = (
+        sizes.together,
+        sizes.ps,
+        sizes.ps_cpu,
+        sizes.ps_memory,
+        sizes.price_per_hour,
+        sizes.speed,
+        sizes.batch,
     )
+    return all(len(one) == n for one in needed) and all(len(one) in (0, n) for one in optional)
 
 
 def _barred(c: Choices, jobs: Sequence[ClusterJob], sound: Bools, capacity: Capacity) -> Ints:
@@ -188,6 +192,7 @@ def _barred(c: Choices, jobs: Sequence[ClusterJob], sound: Bools, capacity: Capa
     def bar(which: Bools, why: Barred) -> None:
         barred[which & (barred == Barred.NO) & ~waits & ~c.present] = why
 
+    bar(_refused(c, jobs), Barred.REFUSED)
     bar(~_known(c, jobs), Barred.SPEED_UNKNOWN)
     bar(c.pool < 0, Barred.POOL_UNKNOWN)
     fitting = _fitting(c, capacity)
@@ -196,14 +201,23 @@ def _barred(c: Choices, jobs: Sequence[ClusterJob], sound: Bools, capacity: Capa
     bar(_over_quota(c, jobs, capacity), Barred.OVER_QUOTA)
     if np.isfinite(capacity.budget_per_hour):
         bar(~(c.price >= 0.0), Barred.PRICE_UNKNOWN)
-    pinned = np.array([job.pinned for job in jobs], dtype=np.bool_)
+    held = np.array([job.hold is not None for job in jobs], dtype=np.bool_)
     stuck = np.zeros(len(jobs), dtype=np.bool_)  # runs at a speed that isn't known
     stuck[c.job[c.present & ~waits & ~(c.goodput > 0.0)]] = True
-    bar(pinned[c.job], Barred.PINNED)
+    bar(held[c.job], Barred.HELD)
     bar(stuck[c.job], Barred.SPEED_UNKNOWN)
-    held = (pinned | stuck) & np.array([job.current is not None for job in jobs], dtype=np.bool_) & sound
-    barred[waits & held[c.job]] = Barred.PINNED
+    runs = np.array([job.current is not None for job in jobs], dtype=np.bool_)
+    barred[waits & ((held | stuck) & runs & sound)[c.job]] = Barred.HELD
     return barred
+
+
+def _refused(c: Choices, jobs: Sequence[ClusterJob]) -> Bools:
+    """Return which rows a person refused."""
+    refused = np.zeros(len(c), dtype=np.bool_)
+    for place, job in enumerate(jobs):
+        for size in job.refused:
+            refused[c.first[place] : c.first[place + 1]] |= c.size[c.first[place] : c.first[place + 1]] == size
+    return refused
 
 
 def _known(c: Choices, jobs: Sequence[ClusterJob]) -> Bools:
@@ -240,10 +254,10 @@ def _over_quota(c: Choices, jobs: Sequence[ClusterJob], capacity: Capacity) -> B
     over = np.zeros(len(c), dtype=np.bool_)
     if capacity.quotas:
         demand = c.demand
-        users = np.array([job.user for job in jobs], dtype=object)
         for quota in capacity.quotas:
             most = np.array([quota.accelerators, quota.cpu, quota.memory])
-            theirs = (users == quota.user)[c.job] & _in_pool(c, capacity, quota.pool)
+            covers = np.array([quota.covers(job.user, job.namespace) for job in jobs], dtype=np.bool_)
+            theirs = covers[c.job] & _in_pool(c, capacity, quota.pool)
             over |= theirs & (demand > most * (1 + EPSILON)).any(axis=1)
     return over
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from convoy.brain.plan.hold import Hold
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,7 +25,7 @@ class Sizes:
     initial batch's worth of a sample where the batch grows with the size. NaN: not known. A size that can't be told
     from nothing (zero, negative, NaN) is never moved to.
 
-    Numbers left out (an array of length zero) are zero, ``together`` one, prices unknown.
+    Numbers left out (an array of length zero) are zero, ``together`` one, prices unknown, ``speed`` the goodput.
     """
 
     pool: tuple[str, ...]
@@ -42,6 +45,10 @@ class Sizes:
     ps_memory: Array = field(default_factory=lambda: _NONE)
     price_per_hour: Array = field(default_factory=lambda: _NONE)
     """Of the whole job at that size; NaN: not known."""
+    speed: Array = field(default_factory=lambda: _NONE)
+    """Samples/s that would be measured there, whatever a sample is worth: what is told, not what is chosen by."""
+    batch: Ints = field(default_factory=lambda: _NONE_OF_INTS)
+    """Samples of a step that the goodput is of; 0: as it is."""
 
     def __len__(self) -> int:
         return len(self.workers)
@@ -58,6 +65,7 @@ class ClusterJob:
     name: str
     sizes: Sizes
     user: str = ""
+    namespace: str = ""
     current: int | None = None
     nodes: tuple[int, ...] = ()
     """Where it runs: of each of its workers' groups (``together``), then of each server, the number of the node
@@ -65,12 +73,15 @@ class ClusterJob:
     priority: int = 0
     """Each step up counts ``Policy.priority_base`` times."""
     weight: float = 1.0
+    """Its part of what there is, beside other jobs' 1."""
     restart_seconds: float = 30.0
     """At no speed, for a change of size."""
     horizon_seconds: float = 3600.0
     """Over which a restart must be paid back."""
-    pinned: bool = False
-    """Keeps what it has: pinned by its user, frozen, or changed too often lately."""
+    hold: Hold | None = None
+    """What has it keep what it has: pinned by its user, frozen, or changed too often lately."""
+    refused: Mapping[int, str] = field(default_factory=dict)
+    """By the place in ``sizes``, those that a person refused lately, with who and why. What it has isn't given up."""
     preemptible: bool = False
     """May be sent back to the queue. Others always keep at least their smallest size."""
     requested: int | None = None

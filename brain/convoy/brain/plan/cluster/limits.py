@@ -23,9 +23,15 @@ class Limit:
     resource: str
     """accelerators | cpu | memory | nodes (what packing adds) | budget."""
     pool: str
-    user: str
     most: float
     """What there is, in the resource's unit."""
+    quota: Quota | None = None
+    """Whose it is; None: everybody's."""
+
+    @property
+    def whose(self) -> tuple[str, str]:
+        """Return user and namespace of the quota; empty: everybody's."""
+        return (self.quota.user, self.quota.namespace) if self.quota is not None else ("", "")
 
 
 @dataclass(frozen=True)
@@ -57,12 +63,12 @@ def limits_of(c: Choices, jobs: Sequence[ClusterJob], capacity: Capacity) -> Lim
         for column, resource in enumerate(RESOURCES):
             taken = np.where(inside[:, 0], demand[:, column], 0.0)
             if np.isfinite(total[column]) and taken.any():
-                found.append((Limit(resource, pool.name, "", float(total[column])), taken))
+                found.append((Limit(resource, pool.name, float(total[column])), taken))
         found += _crowding(c, place, capacity)
     for quota in capacity.quotas:
         found += _of_quota(c, demand, jobs, capacity, quota)
     if np.isfinite(capacity.budget_per_hour):
-        found.append((Limit("budget", "", "", capacity.budget_per_hour), np.nan_to_num(np.maximum(c.price, 0.0))))
+        found.append((Limit("budget", "", capacity.budget_per_hour), np.nan_to_num(np.maximum(c.price, 0.0))))
     of = tuple(limit for limit, _ in found)
     columns = [sparse.csc_matrix(taken[:, None] / (limit.most or 1.0)) for limit, taken in found]
     matrix = sparse.hstack(columns, format="csr") if columns else sparse.csr_matrix((len(c), 0))
@@ -72,8 +78,7 @@ def limits_of(c: Choices, jobs: Sequence[ClusterJob], capacity: Capacity) -> Lim
 def _of_quota(
     c: Choices, demand: Array, jobs: Sequence[ClusterJob], capacity: Capacity, quota: Quota
 ) -> list[tuple[Limit, Array]]:
-    users = np.array([job.user for job in jobs], dtype=object)
-    theirs = (users == quota.user)[c.job]
+    theirs = np.array([quota.covers(job.user, job.namespace) for job in jobs], dtype=np.bool_)[c.job]
     if quota.pool:
         theirs &= c.pool == next((at for at, pool in enumerate(capacity.pools) if pool.name == quota.pool), -2)
     found = []
@@ -81,7 +86,7 @@ def _of_quota(
         most = float(getattr(quota, resource))
         taken = np.where(theirs, demand[:, column], 0.0)
         if np.isfinite(most) and taken.any():
-            found.append((Limit(resource, quota.pool, quota.user, max(most, 0.0)), taken))
+            found.append((Limit(resource, quota.pool, max(most, 0.0), quota), taken))
     return found
 
 
@@ -105,7 +110,7 @@ def _crowding(c: Choices, place: int, capacity: Capacity) -> list[tuple[Limit, A
             crowded = np.where(whole, share, np.floor(scaled + 1e-6) / k)
             if (crowded > share + 1e-6).any():
                 taken = (crowded * c.groups).sum(axis=1)
-                limit = Limit("nodes", capacity.pools[place].name, "", float(nodes))
+                limit = Limit("nodes", capacity.pools[place].name, float(nodes))
                 found.append((limit, taken))
     return found
 
@@ -118,5 +123,5 @@ def raised(limits: Limits, present: np.ndarray) -> Limits:
         present: rows of what the running jobs have.
     """
     used = limits.used(present)
-    soft = np.array([bool(limit.user) or limit.resource == "budget" for limit in limits.of], dtype=np.bool_)
+    soft = np.array([limit.quota is not None or limit.resource == "budget" for limit in limits.of], dtype=np.bool_)
     return replace(limits, most=np.where(soft, np.maximum(limits.most, used), limits.most))

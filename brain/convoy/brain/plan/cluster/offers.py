@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from convoy.brain.plan.answer import JobRequest
 from convoy.brain.plan.cluster.capacity import Pool
 from convoy.brain.plan.cluster.jobs import Sizes
+from convoy.brain.plan.cluster.valued import Currency, Valued, valued
 from convoy.brain.plan.limits import Limits
-from convoy.brain.plan.options import SpeedModel, completed, price_of, query
+from convoy.brain.plan.options import SpeedModel, price_of
 from convoy.brain.plan.prices import Prices
 from convoy.brain.plan.sizes import Size, sizes_within, thinned
 
+NOTHING = Currency("nothing", "ModelFailed")
 MOST = 24
 """Sizes of one job in one pool; of more, all near the present one and fewer further away."""
 
@@ -29,6 +30,7 @@ class Offer:
     sizes: Sizes
     current: int | None
     requested: int | None = None
+    currency: Currency = NOTHING
 
 
 def offered(
@@ -44,7 +46,7 @@ def offered(
     What is free, and the size of the largest node, don't bound it: that is the plan's to say, for all jobs together.
 
     Args:
-        model: of speeds; of goodput, where the job's batch grows with its size.
+        model: of goodput (``GoodputModel``), or of speeds alone.
         observed: the job's measurements.
         request: the job, where it stands, and its own limits.
         prices: of resources.
@@ -54,23 +56,25 @@ def offered(
     sizes, here = _sizes(request)
     if not sizes:
         return Offer(_joined([]), None)
-    parts = [_in_pool(model, observed, request, prices, sizes, pool) for pool in pools]
+    places, asked = list(pools), [sizes] * len(pools)
+    if here is not None and at not in {pool.name for pool in pools}:  # what it has it may keep, in a pool of its own
+        places, asked = [*places, Pool(at or "elsewhere", 0)], [*asked, [here]]
+    parts = [_in_pool(model, observed, request, of, pool, here) for of, pool in zip(asked, places, strict=True)]
+    tables = [_table(request.limits, part, pool.name, prices) for part, pool in zip(parts, places, strict=True)]
     current: int | None = None
     if here is not None:
-        known = [place for place, pool in enumerate(pools) if pool.name == at]
-        if known:
-            current = known[0] * len(sizes) + sizes.index(here)
-        else:  # it runs in no pool that is known: it keeps what it has there
-            parts.append(_in_pool(model, observed, request, prices, [here], Pool(at or "elsewhere", 0)))
-            current = len(pools) * len(sizes)
-    return Offer(_joined(parts), current, 0)
+        mine = next(place for place, pool in enumerate(places) if pool.name == (at or "elsewhere"))
+        current = sum(len(table) for table in tables[:mine]) + parts[mine].sizes.index(here)
+    return Offer(_joined(tables), current, 0, parts[0].currency if parts else NOTHING)
 
 
 def unweighed(request: JobRequest, at: str) -> Offer:
     """Return what a running job has, of no known speed: it is kept. One that waits is offered nothing."""
     if request.current_workers <= 0:
         return Offer(_joined([]), None)
-    return Offer(_table(request.limits, [request.current], at or "elsewhere", np.full(1, np.nan), Prices()), 0)
+    unknown = np.full(1, np.nan)
+    table = _table(request.limits, Valued((request.current,), unknown, unknown, NOTHING), at or "elsewhere", Prices())
+    return Offer(table, 0)
 
 
 def _sizes(request: JobRequest) -> tuple[list[Size], Size | None]:
@@ -94,8 +98,13 @@ def _sizes(request: JobRequest) -> tuple[list[Size], Size | None]:
 
 
 def _in_pool(
-    model: SpeedModel, observed: pd.DataFrame, request: JobRequest, prices: Prices, sizes: Sequence[Size], pool: Pool
-) -> Sizes:
+    model: SpeedModel,
+    observed: pd.DataFrame,
+    request: JobRequest,
+    sizes: Sequence[Size],
+    pool: Pool,
+    here: Size | None,
+) -> Valued:
     """Return sizes in one pool with what the model expects of them there."""
     labels = {**request.labels, **({"accelerator": pool.accelerator} if pool.accelerator else {})}
     if pool.nodes:
@@ -103,16 +112,15 @@ def _in_pool(
     cores = pool.nodes * pool.cpu_per_node  # that the job could have there; what others leave is for the plan to say
     limits = replace(request.limits, free_cpu=cores if 0.0 < cores < math.inf else 0.0)
     there = replace(request, labels=labels, limits=limits)
-    speeds = model.predict(completed(observed, there), query(observed, there, sizes))["mean"]
-    return _table(request.limits, sizes, pool.name, speeds.to_numpy(dtype=np.float64), prices)
+    return valued(model, observed, there, sizes, here)
 
 
-def _table(limits: Limits, sizes: Sequence[Size], pool: str, speeds: NDArray[np.float64], prices: Prices) -> Sizes:
-    n = len(sizes)
+def _table(limits: Limits, found: Valued, pool: str, prices: Prices) -> Sizes:
+    sizes, n = found.sizes, len(found.sizes)
     return Sizes(
         pool=(pool,) * n,
         workers=np.array([size.workers for size in sizes], dtype=np.int64),
-        goodput=speeds,
+        goodput=found.goodput,
         accelerators=np.full(n, float(limits.worker_accelerators)),
         cpu=np.full(n, float(limits.worker_cpu)),
         memory=np.full(n, float(limits.worker_memory)),
@@ -121,6 +129,8 @@ def _table(limits: Limits, sizes: Sequence[Size], pool: str, speeds: NDArray[np.
         ps_cpu=np.full(n, float(limits.ps_cpu)),
         ps_memory=np.full(n, float(limits.ps_memory)),
         price_per_hour=np.array([price_of(size, limits, prices) for size in sizes], dtype=np.float64),
+        speed=found.speed,
+        batch=found.batch,
     )
 
 
@@ -140,4 +150,6 @@ def _joined(parts: Sequence[Sizes]) -> Sizes:
         ps_cpu=column("ps_cpu"),
         ps_memory=column("ps_memory"),
         price_per_hour=column("price_per_hour"),
+        speed=column("speed"),
+        batch=column("batch", np.int64),
     )

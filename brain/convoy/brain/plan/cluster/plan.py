@@ -63,7 +63,7 @@ def plan_cluster(
             jobs, "PresentExceedsCapacity", "what runs doesn't fit into the capacity that is known, at any size",
             everything,
         )  # fmt: skip
-    told = Explained(jobs, capacity, everything, all_values, open_, question.limits, priced.prices, best)
+    told = Explained(jobs, everything, all_values, open_, question.limits, priced.prices, best)
     return ClusterPlan(
         decided=True,
         method="Exact" if bound - best.value <= EXACT_GAP * abs(bound) else "Prices",
@@ -102,8 +102,8 @@ class _Question:
 
     def start(self, warm: Sequence[MarginalPrice]) -> Array:
         """Return known prices in the form of this question's limits."""
-        known = {(one.resource, one.pool, one.user): one.price for one in warm}
-        return np.array([known.get((one.resource, one.pool, one.user), 0.0) * one.most for one in self.limits.of])
+        known = {one.key: one.price for one in warm}
+        return np.array([known.get((one.resource, one.pool, *one.whose), 0.0) * one.most for one in self.limits.of])
 
     def search(self, priced: Priced, seconds: float, watch: Watch | None) -> tuple[Arrangement | None, float]:
         """Return the best arrangement found, and what none exceeds; None where nothing fits."""
