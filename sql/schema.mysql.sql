@@ -766,3 +766,9 @@ ALTER TABLE training_speed ADD COLUMN grad_sqr DOUBLE;
 ALTER TABLE training_speed ADD COLUMN grad_var DOUBLE;
 
 UPDATE convoy_schema_version SET version_num='0006' WHERE convoy_schema_version.version_num = '0005';
+
+ALTER TABLE training_speed ADD COLUMN loader_wait DOUBLE;
+
+ALTER TABLE training_speed ADD COLUMN loader_workers INTEGER;
+
+UPDATE convoy_schema_version SET version_num='0007' WHERE convoy_schema_version.version_num = '0006';

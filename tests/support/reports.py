@@ -30,6 +30,7 @@ def window(
     start: float = NOW - 1000,
     batch: int = 256,
     noise: tuple[float, float] = (0.0, 0.0),
+    loading: tuple[float, int] | None = None,
 ) -> metrics_pb2.SpeedSample:
     """The window of step ``number``: one second that ends ``number`` seconds after ``start``."""
     return metrics_pb2.SpeedSample(
@@ -47,6 +48,8 @@ def window(
         compute_seconds=0.01,
         grad_sqr=noise[0],
         grad_var=noise[1],
+        loader_wait=loading[0] if loading else None,
+        loader_workers=loading[1] if loading else None,
     )
 
 

@@ -19,6 +19,7 @@ CALLS = {
     "memory_usage": lambda engine: frames.memory_usage(engine),
     "plan_outcomes": lambda engine: frames.plan_outcomes(engine),
     "startup_jobs": lambda engine: frames.startup_jobs(engine),
+    "loader_wait": lambda engine: frames.loader_wait(engine),
     "gradient_noise": lambda engine: frames.gradient_noise(engine),
 }
 FUNCTIONS = [(name, layout) for layout in frames.LAYOUTS for name in layout.name.split(", ")]

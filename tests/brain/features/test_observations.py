@@ -5,6 +5,7 @@ import pytest
 import sqlalchemy as sa
 
 from convoy.brain.features import frames
+from convoy.brain.features.loading import loader_wait_of
 from convoy.brain.ingest.history import import_history
 from convoy.brain.ingest.reports import Ingest
 from convoy.brain.models.efficiency import EfficiencyModel
@@ -176,3 +177,23 @@ def test_without_the_noise_of_gradients_it_is_unknown(engine, ingest):
     send(ingest, rounds())
     assert frames.observed(engine, "uid-1")[["grad_sqr", "grad_var"]].isna().all(axis=None)
     assert frames.history(engine)[["grad_sqr", "grad_var"]].isna().all(axis=None)
+
+
+def test_the_wait_for_data_stands_by_configuration_and_number_of_loaders(engine, ingest):
+    told = [
+        window(1, loading=(5.0, 0), warming=True),
+        *(window(2 + n, loading=(wait, 0)) for n, wait in enumerate([0.6, 0.8])),
+        window(5, loading=(0.0, 4), rate=4000.0),
+        window(6, workers=2, round=2, loading=(0.1, 4)),
+        window(7, workers=2, round=2),
+    ]
+    send(ingest, report(*told))
+    frame = frames.loader_wait(engine)
+    assert frame["loader_workers"].tolist() == [0.0, 4.0, 4.0]
+    assert frame["loader_wait"].tolist() == pytest.approx([0.7, 0.0, 0.1])
+    assert frame["workers"].tolist() == [1.0, 1.0, 2.0]
+    assert frame["step_seconds"].tolist() == [1.0, 1.0, 1.0]
+    assert frame["window_seconds"].tolist() == [2.0, 1.0, 1.0]
+    since = pd.Timestamp(NOW - 996, unit="s", tz="UTC").to_pydatetime()
+    assert loader_wait_of(engine, "uid-1", since)["loader_wait"].tolist() == pytest.approx([0.0, 0.1])
+    assert loader_wait_of(engine, "uid-2", since).empty

@@ -235,6 +235,7 @@ anything = st.floats(width=64) | st.sampled_from([0.0, -0.0, 1e308, 5e-324])
         compute_seconds=anything,
         grad_sqr=anything,
         grad_var=anything,
+        loader_wait=anything,
     )
 )
 def test_whatever_numbers_come_a_row_is_storable_or_refused(numbers):
@@ -249,4 +250,6 @@ def test_whatever_numbers_come_a_row_is_storable_or_refused(numbers):
         assert row["grad_var"] is None or 0 < row["grad_var"] <= 1e300
         assert row["grad_sqr"] is None or abs(row["grad_sqr"]) <= 1e300
         assert (row["grad_sqr"] is None) == (row["grad_var"] is None)
+        assert 0 <= row["loader_wait"] <= 1e7
+        assert row["loader_workers"] is None
         assert row["ended_at"].timestamp() <= NOW + 60

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convoy.brain.features.gradients import GRADIENT_NOISE, gradient_noise
 from convoy.brain.features.layout import Layout
+from convoy.brain.features.loading import LOADER_WAIT, loader_wait
 from convoy.brain.features.machine_load import MACHINE_LOAD, machine_load
 from convoy.brain.features.memory import MEMORY_USAGE, memory_usage
 from convoy.brain.features.observations import OBSERVATIONS, history, is_over, observed
@@ -18,6 +19,7 @@ __all__ = [
     "gradient_noise",
     "history",
     "is_over",
+    "loader_wait",
     "machine_hours",
     "machine_load",
     "memory_usage",
@@ -37,5 +39,6 @@ LAYOUTS: tuple[Layout, ...] = (
     PLAN_OUTCOMES,
     STARTUP_JOBS,
     GRADIENT_NOISE,
+    LOADER_WAIT,
 )
 """What each function returns."""

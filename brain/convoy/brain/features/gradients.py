@@ -1,7 +1,6 @@
 """The noise of gradients that jobs told with their windows of speed: by the hour, and the newest hour of each round.
 
-Noise drifts as a job is trained, so that a round's mean would be late. Only windows themselves hold it, not the sums
-of hours: what retention has dropped isn't known any more.
+Noise drifts as a job is trained, so that a round's mean would be late.
 """
 
 from __future__ import annotations
@@ -13,15 +12,13 @@ import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from convoy.brain.features.by_hour import KEY, by_hour
 from convoy.brain.features.columns import BY_NAME
 from convoy.brain.features.hours import Span
 from convoy.brain.features.layout import Layout, read_all
-from convoy.brain.features.speed import CONFIGURATION
 from convoy.brain.store.engine import snapshot
-from convoy.brain.store.sums import beginning
 from convoy.brain.store.tables import Job, TrainingSpeed
 
-KEY = ("job_id", "round", *CONFIGURATION)
 STATISTICS = ("grad_sqr", "grad_var")
 RECENT = timedelta(hours=6)
 """Before a job's last window: what is older tells nothing of its noise now."""
@@ -84,18 +81,5 @@ def _at_smallest(frame: pd.DataFrame) -> pd.DataFrame:
 def _hours(
     connection: Connection, jobs: sa.Select[Any] | list[int], *conditions: sa.ColumnElement[bool]
 ) -> pd.DataFrame:
-    """Return means by ``KEY`` and hour, with ``observed_at`` (its last window's end) and ``window_seconds``."""
-    t = TrainingSpeed
-    keys = {name: getattr(t, name) for name in KEY}
-    query = (
-        sa.select(
-            *keys.values(),
-            sa.func.max(t.ended_at).label("observed_at"),
-            sa.func.sum(t.seconds).label("window_seconds"),
-            *(sa.func.avg(getattr(t, name)).label(name) for name in STATISTICS),
-        )
-        .where(t.job_id.in_(jobs), t.grad_var.is_not(None), t.warming.is_(False), *conditions)
-        .group_by(*keys.values(), beginning(t.ended_at, "hour", connection.dialect.name))
-    )
-    numbers = (*CONFIGURATION, "window_seconds", *STATISTICS)
-    return read_all(connection, query).astype(dict.fromkeys(numbers, "float64"))
+    means = {name: sa.func.avg(getattr(TrainingSpeed, name)) for name in STATISTICS}
+    return by_hour(connection, jobs, means, TrainingSpeed.grad_var.is_not(None), *conditions)

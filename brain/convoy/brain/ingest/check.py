@@ -111,6 +111,7 @@ class Checker:
             "warming": sample.warming,
             "compute_seconds": _number("compute_seconds", sample.compute_seconds, most=_MAX_SECONDS) or None,
             **_noise(sample),
+            **_loading(sample),
         }
 
     def load(self, load: metrics_pb2.NodeLoad) -> Row:
@@ -261,6 +262,15 @@ def _noise(sample: metrics_pb2.SpeedSample) -> Row:
     variance = _number("grad_var", sample.grad_var, most=_MAX_STATISTIC)
     norm = math.copysign(_number("grad_sqr", abs(sample.grad_sqr), most=_MAX_STATISTIC), sample.grad_sqr)
     return {"grad_sqr": norm if variance else None, "grad_var": variance or None}
+
+
+def _loading(sample: metrics_pb2.SpeedSample) -> Row:
+    """Return the wait for data and who loads it; NULL where it isn't told: 0 is a number of either."""
+    wait, workers = sample.HasField("loader_wait"), sample.HasField("loader_workers")
+    return {
+        "loader_wait": _number("loader_wait", sample.loader_wait, most=_MAX_SECONDS) if wait else None,
+        "loader_workers": _whole("loader_workers", sample.loader_workers) if workers else None,
+    }
 
 
 def _whole(field: str, value: int, *, least: int = 0) -> int:

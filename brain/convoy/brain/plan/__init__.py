@@ -5,6 +5,7 @@ from convoy.brain.plan.answer import (
     Decision,
     JobRecommendation,
     JobRequest,
+    Loaders,
     Objective,
     Option,
     RoleAdvice,
@@ -13,6 +14,7 @@ from convoy.brain.plan.answer import (
 from convoy.brain.plan.explore import next_configuration
 from convoy.brain.plan.job import plan_job
 from convoy.brain.plan.limits import Limits
+from convoy.brain.plan.loaders import with_loaders
 from convoy.brain.plan.needs import Needs
 from convoy.brain.plan.prices import Prices
 from convoy.brain.plan.sizes import Size
@@ -23,6 +25,7 @@ __all__ = [
     "JobRecommendation",
     "JobRequest",
     "Limits",
+    "Loaders",
     "Needs",
     "Objective",
     "Option",
@@ -32,4 +35,5 @@ __all__ = [
     "Stage",
     "next_configuration",
     "plan_job",
+    "with_loaders",
 ]

@@ -36,6 +36,8 @@ class TrainingSpeed(Base):
     compute_seconds: Mapped[float | None] = mapped_column(sa.Double(), doc="part of a step outside collectives")
     grad_sqr: Mapped[float | None] = mapped_column(sa.Double(), doc="squared norm of the mean gradient, estimated")
     grad_var: Mapped[float | None] = mapped_column(sa.Double(), doc="variance of one sample's gradient")
+    loader_wait: Mapped[float | None] = mapped_column(sa.Double(), doc="of a step for its data, mean (s)")
+    loader_workers: Mapped[int | None] = mapped_column(sa.Integer(), doc="that load each worker's data")
     origin: Mapped[str] = mapped_column(name_type(16), default=MEASURED)
 
 
