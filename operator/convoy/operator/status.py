@@ -192,7 +192,7 @@ def template_conditions(seen: Observed) -> tuple[Condition, ...]:
     wanted = {role: spec.template.spec.restart_policy for role, spec in job.spec.replica_specs.items()}
     other = {role: policy for role, policy in wanted.items() if policy not in (None, "Never")}
     if other:
-        named = ", ".join(f"{policy} of replicaSpecs.{role}" for role, policy in other.items())
+        named = ", ".join(f"{policy} of replicaSpecs.{role}" for role, policy in sorted(other.items()))
         message = (
             f"restartPolicy {named} is taken for Never: a launcher restarts its processes in place, and a pod that "
             "ended is replaced under a new name"
