@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 from convoy.core.api import admission
-from convoy.core.api.errors import InvalidManifest, StateError
+from convoy.core.api.errors import InvalidManifest, StateError, Unavailable
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import Manifest, ObjectMeta, validate
-from convoy.core.process import logs, paths
-from convoy.master.durable import JOB, FileStore
-from convoy.master.settings import MasterSettings
+from convoy.core.process import logs
+from convoy.master.durable import JOB, StateStore
 
 log = logs.get("master.accepted")
 
 
 class AcceptedSpec:
-    """Keeps the spec in the job's folder. Any thread may read; one at a time may keep."""
+    """Keeps the spec beside the master's state. Any thread may read; one at a time may keep.
 
-    def __init__(self, settings: MasterSettings) -> None:
-        self._settings = settings
+    ``store`` gives the place of a job's state.
+    """
+
+    def __init__(self, store: Callable[[ObjectMeta], StateStore]) -> None:
+        self._store = store
         self._kept: Manifest | None = None
         self._told = ""
 
@@ -66,17 +68,8 @@ class AcceptedSpec:
         if self._kept is None:
             try:
                 found = self._store(validate(ObjectMeta, manifest["metadata"])).load(JOB)
-            except StateError as error:
+            except (StateError, Unavailable) as error:
                 log.warning("the spec that was kept can't be used", reason=error.reason, why=str(error))
                 return None
             self._kept = found["spec"] if found else None
         return self._kept
-
-    def _store(self, metadata: ObjectMeta) -> FileStore:
-        return FileStore(folder(self._settings, metadata))
-
-
-def folder(settings: MasterSettings, metadata: ObjectMeta) -> Path:
-    """Return the folder of the job's master, below the one that the job's pods share."""
-    job = settings.job_dir or paths.job_dir(settings.state_dir, metadata.namespace, metadata.name, metadata.uid)
-    return job / "master"

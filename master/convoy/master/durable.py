@@ -1,7 +1,8 @@
 """What a master persists, through a port: each kind of state as one JSON document, replaced as a whole.
 
-``save`` returns when the document is safe. The file adapter keeps ``<job dir>/master/<kind>.json``, written to a new
-file, synced and renamed; a lock on the folder keeps a second master out until the first one has ended.
+``save`` returns when the document is safe. Two adapters: this one keeps ``<job dir>/master/<kind>.json``, written to
+a new file, synced and renamed, and a lock on the folder keeps a second master out until the first one has ended;
+where no folder outlives a pod, ``durable_in_cluster`` keeps a ConfigMap.
 """
 
 from __future__ import annotations
@@ -21,12 +22,28 @@ STATE = "state"
 KEYS = "keys"
 DATASETS = "datasets"
 JOB = "job"
-_SCHEMAS = {STATE: SCHEMA, KEYS: 1, DATASETS: 1, JOB: 1}
+SCHEMAS = {STATE: SCHEMA, KEYS: 1, DATASETS: 1, JOB: 1}
 _LOCK_RETRY_SECONDS = 0.05
 
 
 class StateStore(Protocol):
-    """The port. Methods block and may be called from several threads, for one kind from one at a time."""
+    """The port. Methods block and may be called from several threads, for one kind from one at a time.
+
+    Anyone may ``load``; to ``save``, ``acquire`` first.
+    """
+
+    def acquire(self, epoch: int, wait: float) -> None:
+        """Make the state this master's, keeping earlier ones out; ``wait``: seconds to wait for one to end.
+
+        Raises:
+            Unusable: it can't be written, or an earlier master still holds it.
+            Fenced: a later master has it.
+        """
+        ...
+
+    def release(self) -> None:
+        """Give it back."""
+        ...
 
     def load(self, kind: str) -> dict[str, Any] | None:
         """Return the document of that kind, None where there is none.
@@ -41,6 +58,7 @@ class StateStore(Protocol):
 
         Raises:
             Unusable: it can't be written; the old one stands.
+            Fenced: a later master has it.
         """
         ...
 
@@ -52,12 +70,8 @@ class FileStore:
         self.folder = folder
         self._lock = ProcessLock(folder / "lock")
 
-    def acquire(self, wait: float) -> None:
-        """Make the folder this process's, waiting so many seconds for an earlier master to end.
-
-        Raises:
-            Unusable: it can't be written, or an earlier master still holds it.
-        """
+    def acquire(self, epoch: int, wait: float) -> None:
+        """Make the folder this process's (see the port); whose epoch is the later one, the state itself says."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -80,12 +94,12 @@ class FileStore:
 
     def load(self, kind: str) -> dict[str, Any] | None:
         """Return the document of that kind (see the port)."""
-        return load_state(self._path(kind), f"master-{kind}", _SCHEMAS[kind], {})
+        return load_state(self._path(kind), f"master-{kind}", SCHEMAS[kind], {})
 
     def save(self, kind: str, document: Mapping[str, Any]) -> None:
         """Replace the document (see the port)."""
         crash_point(f"master.{kind}.before-save")
-        save_state(self._path(kind), f"master-{kind}", _SCHEMAS[kind], document)
+        save_state(self._path(kind), f"master-{kind}", SCHEMAS[kind], document)
         crash_point(f"master.{kind}.after-save")
 
     def _path(self, kind: str) -> Path:

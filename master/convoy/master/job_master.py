@@ -24,7 +24,7 @@ from convoy.core.process.clock import SystemClock
 from convoy.core.process.crashpoint import crash_point
 from convoy.core.rpc.server import async_server, bind
 from convoy.master import adviser, convert, describe, status
-from convoy.master.accepted import AcceptedSpec, folder
+from convoy.master.accepted import AcceptedSpec
 from convoy.master.brain import BrainClient
 from convoy.master.conductor import Conductor
 from convoy.master.decide.actions import (
@@ -41,7 +41,7 @@ from convoy.master.decide.core import resume
 from convoy.master.decide.events import JobObserved, Tick
 from convoy.master.decide.policy import Policy
 from convoy.master.decide.state import SCHEMA, JobState, Live, NodeStatus, State, dump, load
-from convoy.master.durable import DATASETS, KEYS, STATE, FileStore
+from convoy.master.durable import DATASETS, KEYS, STATE, StateStore
 from convoy.master.feed import Feed
 from convoy.master.hub import DirectiveHub
 from convoy.master.keys import Keys
@@ -112,7 +112,13 @@ class JobMaster:
     """A master from its epoch to its end. Use ``run`` once."""
 
     def __init__(
-        self, cluster: Cluster, settings: MasterSettings, taken: Taken, policy: Policy, accepted: AcceptedSpec
+        self,
+        cluster: Cluster,
+        settings: MasterSettings,
+        taken: Taken,
+        policy: Policy,
+        accepted: AcceptedSpec,
+        store: StateStore,
     ) -> None:
         self._accepted = accepted
         self._cluster = cluster
@@ -124,7 +130,7 @@ class JobMaster:
         self._incarnation = time.time_ns()
         self._pod = settings.pod or f"{taken.job.metadata.name}-master"
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="master-state")
-        self._store = FileStore(folder(settings, taken.job.metadata))
+        self._store = store
         self._feed = Feed(kept=settings.brain_address is not None)
         self._stopping = asyncio.Event()
         self._exit = EXIT_STOPPED
@@ -148,7 +154,7 @@ class JobMaster:
             StateError: the state can't be read.
             ClusterError: the cluster can't be read.
         """
-        await asyncio.to_thread(self._store.acquire, _LOCK_SECONDS)
+        await asyncio.to_thread(self._store.acquire, self._epoch, _LOCK_SECONDS)
         try:
             await asyncio.to_thread(self._accepted.keep, self._job)
             conductor = self._conductor = await self._load()

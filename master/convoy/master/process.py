@@ -38,11 +38,11 @@ def run(settings: MasterSettings) -> None:
 
 async def _run(settings: MasterSettings) -> int:
     from convoy.core.api.errors import Fenced
-    from convoy.core.cluster.local import open_cluster
     from convoy.core.process.signals import async_stop_event
     from convoy.master.accepted import AcceptedSpec
     from convoy.master.decide.policy import Policy
     from convoy.master.job_master import EXIT_FENCED, JobMaster, take_epoch
+    from convoy.master.surroundings import surroundings
 
     gc.freeze()  # what was imported stays: collections needn't look at it
     io = ThreadPoolExecutor(max_workers=8, thread_name_prefix="master-io")
@@ -51,12 +51,13 @@ async def _run(settings: MasterSettings) -> int:
     policy = Policy(
         heartbeat=min(3.0, settings.heartbeat_deadline / 3), heartbeat_deadline=settings.heartbeat_deadline
     )
-    with open_cluster(settings.state_dir) as cluster:
-        accepted = AcceptedSpec(settings)
+    with surroundings(settings) as (cluster, store):
+        accepted = AcceptedSpec(store)
         namespace, name, pod = settings.namespace, settings.job, settings.pod
         taken = await asyncio.to_thread(take_epoch, cluster, namespace, name, pod, accepted)
+        state = store(taken.job.metadata)
         try:
-            return await JobMaster(cluster, settings, taken, policy, accepted).run(stop)
+            return await JobMaster(cluster, settings, taken, policy, accepted, state).run(stop)
         except Fenced as error:
             logs.get("master").error("a newer master holds the job; it stops", reason=error.reason, why=str(error))
             return EXIT_FENCED

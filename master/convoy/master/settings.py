@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from pydantic import AliasChoices, Field, SecretStr
 
 from convoy.core.api import names
+from convoy.core.cluster.platform import PLATFORM, Platform
 from convoy.core.process import paths
 from convoy.core.process.settings import Settings
 
@@ -32,6 +33,7 @@ class MasterSettings(Settings):
         ge=0,
         le=65535,
     )
+    platform: Platform = PLATFORM
     state_dir: Path = Field(default_factory=paths.state_dir, description="Folder of the local cluster.")
     job_dir: Path | None = Field(
         default=None, description="Folder that the job's pods share; default: below the state directory."

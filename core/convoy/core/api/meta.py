@@ -127,14 +127,19 @@ class Resource(Model):
 
     def owner_reference(self) -> Manifest:
         """Return the reference with which what this object owns names it."""
-        return {
-            "apiVersion": self.api_version,
-            "kind": self.kind,
-            "name": self.metadata.name,
-            "uid": self.metadata.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        return owner_reference(self.api_version, self.kind, self.metadata)
+
+
+def owner_reference(api_version: str, kind: str, owner: ObjectMeta) -> Manifest:
+    """Return the reference with which what an object controls names it."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 _M = TypeVar("_M", bound=BaseModel)

@@ -47,6 +47,8 @@ ANNOTATION_WORKING_DIRECTORY = "convoy/working-directory"
 """Directory in which one machine runs the job's pods: where `convoy submit --local` found the manifest."""
 ANNOTATION_NICE = "convoy/nice"
 """``"0"`` to ``"19"``: how far a pod yields the CPU to others on one machine; the control plane does to training."""
+ANNOTATION_EPOCH = "convoy/epoch"
+"""On a master's state: the epoch of the master that wrote it."""
 ANNOTATION_PIN = "convoy/pin"
 """``"true"``: the Brain says what it would recommend for this job, and that it keeps its size."""
 ANNOTATION_FREEZE = "convoy/freeze"
@@ -127,6 +129,11 @@ def master_pod(job: str, index: int) -> str:
 def master_service(job: str) -> str:
     """Return the name of the master's stable service."""
     return f"elasticjob-{job}-dlrover-master"
+
+
+def master_state(job: str) -> str:
+    """Return the name of the ConfigMap in which masters keep their state, where no folder outlives them."""
+    return f"{master_service(job)}-state"
 
 
 LONGEST_LABEL = 63
