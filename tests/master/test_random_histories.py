@@ -22,7 +22,7 @@ from convoy.master.decide.events import (
     Tick,
 )
 from convoy.master.decide.policy import Policy
-from convoy.master.decide.state import Advice, GroupState, Launcher, NodeStatus, RoundState, dump, load
+from convoy.master.decide.state import Advice, Cause, GroupState, Launcher, NodeStatus, RoundState, dump, load
 
 _OPERATIONS = st.lists(
     st.tuples(
@@ -99,7 +99,7 @@ def apply(driver, operation, number, *, faults):
         case "resize":
             driver.post(ManualPlanObserved(f"plan{number}", f"uid{number}-{len(driver.log)}", 1 + number % 4))
         case "brain":
-            advice = Advice("r", "CHANGE", "FasterPays", "", 1 + number % 4, 100.0, 90.0, 110.0)
+            advice = Advice("CHANGE", 1 + number % 4, Cause("FasterPays", "", "r", 100.0, 90.0, 110.0))
             driver.post(BrainAnswered(advice))
         case "operator away":
             driver.away = True

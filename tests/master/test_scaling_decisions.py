@@ -6,15 +6,25 @@ import pytest
 
 from convoy.core.api.job import OptimizeMode
 from convoy.core.api.plan import PlanPhase
-from convoy.master.decide.actions import AnswerManualPlan, AskBrain, Explain, RecordPlan, WriteScalePlan
+from convoy.master.decide.actions import (
+    AnswerManualPlan,
+    AskBrain,
+    Explain,
+    Order,
+    RecordPlan,
+    SetDirective,
+    WriteScalePlan,
+)
+from convoy.master.decide.core import resume
 from convoy.master.decide.events import BrainAnswered, BrainSilent, ManualPlanObserved, PlanObserved
-from convoy.master.decide.state import Advice, Cause, Facts, GroupState
+from convoy.master.decide.state import Advice, Cause, Facts, GroupState, dump, load
 
 CLUSTER = {"mode": OptimizeMode.CLUSTER, "brain": True, "min_replicas": 1, "max_replicas": 4}
 
 
 def advice(workers, decision="CHANGE", predicted=180.0, lower=150.0, upper=210.0, **more):
-    return Advice(f"r{workers}", decision, "FasterPays", "more is faster", workers, predicted, lower, upper, **more)
+    cause = Cause("FasterPays", "more is faster", f"r{workers}", predicted, lower, upper)
+    return Advice(decision, workers, cause, **more)
 
 
 def questions(driver):
@@ -334,3 +344,22 @@ def test_a_change_of_the_spec_is_followed(start):
     driver.post(JobObserved(Facts("job", "default", "uid", spec)))
     assert driver.state.job.target == 2
     assert driver.state.job.cause.reason == "ReplicasChanged"
+
+
+def test_how_many_processes_load_data_is_told_to_each_node_without_a_restart(start):
+    driver = start(replicas=2, **CLUSTER)
+
+    def changes():
+        return len([one for one in driver.log if isinstance(one, Explain) and one.reason == "LoadersChanged"])
+
+    driver.post(BrainAnswered(advice(2, "KEEP", loaders=4, loaders_message="steps wait")))
+    told = {action.rank: action.direction for action in driver.log if isinstance(action, SetDirective)}
+    assert [(told[rank].order, told[rank].loaders) for rank in (0, 1)] == [(Order.TRAIN, 4)] * 2
+    assert changes() == 1
+    driver.post(BrainAnswered(advice(2, "KEEP")))
+    driver.post(BrainAnswered(advice(2, "KEEP", loaders=4)))
+    assert changes() == 1
+    assert load(dump(driver.state.job)).loaders == 4
+    again = resume(driver.state, driver.now, driver.policy)
+    assert {action.direction.loaders for action in again if isinstance(action, SetDirective)} == {4}
+    assert driver.state.job.round.number == 1

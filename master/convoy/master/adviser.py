@@ -17,7 +17,7 @@ from convoy.master.decide.actions import AskBrain
 from convoy.master.decide.events import BrainAnswered, BrainSilent
 from convoy.master.decide.state import State
 
-ADJUSTABLE = ("workers",)
+ADJUSTABLE = ("workers", "loaders")
 """What a master can change: the rest of an answer is advice."""
 
 

@@ -12,7 +12,7 @@ from convoy.core.api.plan import PlanPhase
 from convoy.core.api.v1 import brain_pb2, master_pb2, metrics_pb2
 from convoy.master.decide.actions import Explain, RecordPlan
 from convoy.master.decide.events import ProcessFailure
-from convoy.master.decide.state import Advice, GroupState, Plan, PodOrder, Window
+from convoy.master.decide.state import Advice, Cause, GroupState, Plan, PodOrder, Window
 
 
 def group(state: int) -> GroupState:
@@ -61,16 +61,14 @@ def to_event(action: Explain, now: float) -> metrics_pb2.JobEvent:
 
 def to_advice(answer: brain_pb2.Recommendation) -> Advice:
     """Return the Brain's answer; an interval that isn't known is 0."""
+    reason = answer.reason or "NoReasonGiven"
+    numbers = (answer.predicted, answer.lower90, answer.upper90, answer.price_per_hour)
     return Advice(
-        id=answer.id,
         decision=brain_pb2.Recommendation.Decision.Name(answer.decision),
-        reason=answer.reason or "NoReasonGiven",
-        message=answer.message,
         workers=answer.target.workers,
-        predicted=answer.predicted,
-        lower=answer.lower90,
-        upper=answer.upper90,
-        price_per_hour=answer.price_per_hour,
+        cause=Cause(reason, answer.message, answer.id, *numbers),
+        loaders=answer.loaders.workers if answer.loaders.decided else None,
+        loaders_message=answer.loaders.message,
     )
 
 

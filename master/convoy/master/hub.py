@@ -55,4 +55,5 @@ class DirectiveHub:
             reason=direction.reason,
             message=direction.message,
             exit_code=direction.exit_code,
+            loader_workers=direction.loaders,
         )

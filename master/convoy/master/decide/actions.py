@@ -26,6 +26,7 @@ class Direction:
     reason: str
     message: str = ""
     exit_code: int = 0
+    loaders: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

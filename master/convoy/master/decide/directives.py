@@ -26,6 +26,6 @@ def direction(draft: Draft, rank: int) -> Direction:
     if node.status is NodeStatus.LEAVING and rounds.has_left(draft, rank):
         return Direction(Order.STOP, round_.number, "ScaledDown", draft.job.cause.message)
     if not member or round_.state in (RoundState.ACTIVE, RoundState.NONE):
-        return Direction(Order.TRAIN, round_.number, "Train")
+        return Direction(Order.TRAIN, round_.number, "Train", loaders=draft.job.loaders)
     order = Order.YIELD if round_.state is RoundState.YIELDING else Order.ABORT
     return Direction(order, round_.number, round_.reason, round_.message)

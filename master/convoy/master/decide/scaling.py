@@ -134,35 +134,39 @@ def on_answer(draft: Draft, event: BrainAnswered) -> None:
     advice = event.advice
     said = draft.live.advice
     draft.set_live(asking="", advice=advice)
-    if said is None or (said.decision, said.reason, said.workers) != (advice.decision, advice.reason, advice.workers):
+    decision, cause, source = advice.decision, advice.cause, advice.cause.recommendation
+    if said is None or (said.decision, said.cause.reason, said.workers) != (decision, cause.reason, advice.workers):
+        text = f"the Brain says {decision}: {cause.message}"
         draft.say(
-            advice.reason,
-            f"the Brain says {advice.decision}: {advice.message}",
-            decision=advice.decision,
+            cause.reason,
+            text,
+            decision=decision,
             workers=advice.workers,
-            predicted=advice.predicted,
-            recommendation=advice.id,
+            predicted=cause.predicted,
+            recommendation=source,
         )
     if draft.job.verdict is not None:
         return
+    if advice.loaders not in (None, draft.job.loaders):  # between two steps: nothing is in the way
+        draft.set_job(loaders=advice.loaders)
+        draft.say("LoadersChanged", advice.loaders_message, loaders=advice.loaders, recommendation=source)
     if draft.job.target == 0:
-        wanted = advice.workers if advice.decision in ("CHANGE", "EXPLORE", "KEEP") else 0
-        _first_size(draft, wanted, _cause(advice))
+        _first_size(draft, 0 if decision == "UNDEFINED" else advice.workers, cause)
         return
-    slowly = advice.decision in ("KEEP", "UNDEFINED")
+    slowly = decision in ("KEEP", "UNDEFINED")
     draft.set_live(ask_after=draft.now + (draft.policy.ask_slowly if slowly else draft.policy.ask_every))
     if slowly or advice.workers == draft.job.target:
         return
     obstacle = _obstacle(draft, advice, event.capacity)
     if obstacle is not None:
         if draft.live.obstacle != obstacle[0]:
-            draft.say(*obstacle, workers=advice.workers, recommendation=advice.id)
+            draft.say(*obstacle, workers=advice.workers, recommendation=source)
         draft.set_live(ask_after=draft.now + draft.policy.ask_slowly, obstacle=obstacle[0])
         return
     draft.set_live(obstacle="")
-    if advice.decision == "CHANGE":
+    if decision == "CHANGE":
         draft.set_live(ask_after=draft.now + draft.policy.ask_slowly)
-    set_target(draft, advice.workers, _cause(advice), reversible=True)
+    set_target(draft, advice.workers, cause, reversible=True)
 
 
 def on_silence(draft: Draft, event: BrainSilent) -> None:
@@ -271,15 +275,3 @@ def _is_free(draft: Draft) -> bool:
     """Whether the target may change: no plan is under way and nobody is leaving."""
     nodes = draft.job.nodes.values()
     return draft.job.plan is None and not any(node.status is NodeStatus.LEAVING for node in nodes)
-
-
-def _cause(advice: Advice) -> Cause:
-    return Cause(
-        advice.reason,
-        advice.message,
-        advice.id,
-        advice.predicted,
-        advice.lower,
-        advice.upper,
-        advice.price_per_hour,
-    )

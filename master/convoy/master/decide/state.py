@@ -208,6 +208,7 @@ class JobState:
     hopeless: int = 0  # restart budgets that such faults used up
     not_before: float = 0.0  # no round completes earlier: back-off
     restart_seconds: float = 0.0  # measured: last step before to first step after a change
+    loaders: int | None = None  # processes that load each worker's data, as the Brain said; None: as the script says
     unmeasured: bool = False  # it was said that the script reports nothing to size the job by
     verdict: Verdict | None = None
 
@@ -270,15 +271,11 @@ class Window:
 class Advice:
     """What the Brain last said."""
 
-    id: str
     decision: str  # UNDEFINED | KEEP | CHANGE | EXPLORE
-    reason: str
-    message: str
-    workers: int = 0
-    predicted: float = 0.0
-    lower: float = 0.0
-    upper: float = 0.0
-    price_per_hour: float = 0.0
+    workers: int
+    cause: Cause
+    loaders: int | None = None  # processes that are to load each worker's data; None: as it is
+    loaders_message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
