@@ -215,30 +215,6 @@ class JobSpec(Model):
     model_config = ConfigDict(
         json_schema_extra=ruled(
             Rule(
-                f"self.replicaSpecs.all(role, role in {list(_ROLES)})",
-                f"no such role; expected one of {', '.join(_ROLES)}",
-                "replicaSpecs",
-            ),
-            Rule(
-                f"'{names.WORKER}' in self.replicaSpecs", "the role worker is required, and is absent", "replicaSpecs"
-            ),
-            Rule(
-                f"!has(self.resourceLimits) || self.resourceLimits.all(name, name in {list(LIMITED)})",
-                f"can be of {' and '.join(LIMITED)} alone",
-                "resourceLimits",
-            ),
-            Rule(
-                "!has(self.envs) || self.envs.all(name, self.envs[name].name == name)",
-                "each key must be its variable's name",
-                "envs",
-            ),
-            Rule(
-                "!has(self.enableDynamicSharding) || self.enableDynamicSharding",
-                "can't be turned off: shards are handed out to who asks for them; leave it out",
-                "enableDynamicSharding",
-            ),
-            Rule("self.distributionStrategy == oldSelf.distributionStrategy", "is immutable", "distributionStrategy"),
-            Rule(
                 "has(self.managedBy) == has(oldSelf.managedBy)"
                 " && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",
                 "is immutable",
@@ -247,12 +223,18 @@ class JobSpec(Model):
         )
     )
 
-    distribution_strategy: Strategy
+    distribution_strategy: Strategy = Field(json_schema_extra=ruled(Rule("self == oldSelf", "is immutable")))
     optimize_mode: OptimizeMode | None = None
     enable_elastic_scheduling: bool | None = Field(
         default=None, description="false: the job keeps its size, as with optimizeMode manual."
     )
-    enable_dynamic_sharding: bool | None = Field(default=None, description="true, if anything.")
+    enable_dynamic_sharding: bool | None = Field(
+        default=None,
+        description="true, if anything.",
+        json_schema_extra=ruled(
+            Rule("self", "can't be turned off: shards are handed out to who asks for them; leave it out")
+        ),
+    )
     brain_service: str | None = Field(
         default=None,
         pattern=r"^[^\s/]+:[0-9]{1,5}$",
@@ -260,12 +242,20 @@ class JobSpec(Model):
         description="host:port of the Brain; absent: the operator's.",
     )
     resource_limits: dict[str, Quantity] | None = Field(
-        default=None, max_length=8, description="What the job's workers may request together: cpu, memory."
+        default=None,
+        max_length=8,
+        description="What the job's workers may request together: cpu, memory.",
+        json_schema_extra=ruled(
+            Rule(f"self.all(name, name in {list(LIMITED)})", f"can be of {' and '.join(LIMITED)} alone")
+        ),
     )
     envs: dict[str, EnvVar] | None = Field(
         default=None,
         max_length=256,
         description="Variables of all nodes' main containers, by their names; a template's own prevail.",
+        json_schema_extra=ruled(
+            Rule("self.all(name, self[name].name == name)", "each key must be its variable's name")
+        ),
     )
     suspend: bool | None = Field(
         default=None, description="true at the job's creation: nothing is started until it is false or gone."
@@ -277,7 +267,14 @@ class JobSpec(Model):
         description=f"Which controller carries the job out: {names.MANAGED_BY}, or absent, is Convoy; it leaves "
         "alone what names another.",
     )
-    replica_specs: dict[str, ReplicaSpec] = Field(min_length=1, max_length=len(_ROLES))
+    replica_specs: dict[str, ReplicaSpec] = Field(
+        min_length=1,
+        max_length=len(_ROLES),
+        json_schema_extra=ruled(
+            Rule(f"self.all(role, role in {list(_ROLES)})", f"no such role; expected one of {', '.join(_ROLES)}"),
+            Rule(f"'{names.WORKER}' in self", "the role worker is required, and is absent"),
+        ),
+    )
 
     @model_validator(mode="after")
     def _held(self) -> JobSpec:
