@@ -80,7 +80,11 @@ def test_what_is_absent_stays_absent(asking: AskedServer, gone: str) -> None:
         ("spec.resourceLimits", {"cpu": "-1"}, "spec.resourceLimits.cpu: Invalid value"),
         ("spec.resourceLimits", {"memory": "many"}, "spec.resourceLimits.memory: Invalid value"),
         ("spec.envs", {"A": {"name": "B"}}, "spec.envs: Invalid value: each key must be its variable's name"),
-        ("spec.enableDynamicSharding", False, "spec.enableDynamicSharding: Invalid value: false: can't be turned off"),
+        (
+            "spec.enableDynamicSharding",
+            False,
+            "enableDynamicSharding: Invalid value: false: can't be turned off",
+        ),
         ("spec.suspend", "yes", "spec.suspend: Invalid value"),
         ("spec.managedBy", "me", "spec.managedBy: Invalid value"),
         ("spec.colour", "red", "spec.colour: no such field"),
