@@ -79,3 +79,19 @@ def test_a_deadline_is_asked_for_by_its_moment_and_what_is_left(url: str) -> Non
     document = json.loads(recommend(url, *given, "--json").out)
     assert document["reason"] in ("DeadlinePassed", "DeadlineAtRisk", "Uncertain", "NoHistoryYet")
     assert {option["in_time"] for option in document["options"]} == {0.0}
+
+
+def test_how_many_processes_load_the_data_stands_in_a_line(url: str) -> None:
+    engine = open_engine(url)
+    start = time.time() - 200
+    windows = [window(n, workers=4, round=9, start=start, loading=(0.75, 1)) for n in range(60)]
+    described = job(uid="uid-3", name="waiting")
+    Ingest(engine, SystemClock()).store(
+        Envelope(job="uid-3", sender="master-0", incarnation=1, sequence=1), report(*windows, of=described)
+    )
+    engine.dispose()
+    ended = convoy("brain", "recommend", "waiting", "--database-url", url)
+    assert ended.status == 0, ended.err
+    said = " ".join(ended.out.split())
+    assert "loaders 1: a step of 1 s waits 0.75 s (75%) for its data: 4 might hide that" in said
+    assert "[CoresInUse]" in said

@@ -15,7 +15,7 @@ from convoy.cli import database, local
 from convoy.cli.screen import counted, screen
 
 if TYPE_CHECKING:
-    from convoy.brain.plan import JobRecommendation, Option
+    from convoy.brain.plan import JobRecommendation, Loaders, Option
 
 
 SHOWN = 24
@@ -59,6 +59,8 @@ def run(
         console.print(options(answer))
     if answer.roles:
         console.print(roles(answer))
+    if answer.loaders is not None:
+        console.print(loaders(answer.loaders))
     for note in answer.notes:
         console.print(Text(f"note: {note}"))
     seen, history = counted(answer.observations, "observation"), counted(answer.history_jobs, "job")
@@ -103,6 +105,12 @@ def roles(answer: JobRecommendation) -> Table:
             f"{one.message} [{one.reason}]" + ("" if one.decided or not one.differs else ", advice"),
         )
     return shown
+
+
+def loaders(one: Loaders) -> Text:
+    """Return how many processes load each worker's data, in a line."""
+    advice = "" if one.decided or one.workers == one.before else ", advice"
+    return Text(f"loaders {_change(str(one.before), str(one.workers))}: {one.message} [{one.reason}]{advice}")
 
 
 def document(job: str, namespace: str, answer: JobRecommendation, why: tuple[str, ...]) -> dict[str, Any]:

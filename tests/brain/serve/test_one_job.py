@@ -340,3 +340,25 @@ def test_a_brain_that_was_killed_says_the_same_as_before(store, engine, home):
         assert (one.decision, one.reason, one.target) == (other.decision, other.reason, other.target)
         assert one.predicted == pytest.approx(other.predicted, rel=1e-9)
     assert before[0].target.workers > 1
+
+
+def test_steps_that_wait_for_their_data_get_more_loaders(engine, master):
+    waits = measured({1: 1000.0}, seconds=60)
+    for sample in waits.speed:
+        sample.loader_wait, sample.loader_workers = 0.75, 1
+    master.report(waits)
+    asked = {"current": {"worker_cpu": 8.0}, "limits": {"free_cpu": 32.0, "max_workers": 1}}
+    answer = master.ask(question(adjustable=["workers", "loaders"], **asked))
+    loaders = answer.loaders
+    assert (loaders.before, loaders.workers, loaders.reason, loaders.decided) == (1, 4, "WaitsForData", True)
+    assert (loaders.step, loaders.wait, loaders.expected) == pytest.approx((1.0, 0.75, 0.25))
+    assert answer.target.workers == 1
+    assert master.ask(question(adjustable=["workers", "loaders"], **asked)) == answer
+    advised = master.ask(question(**asked))
+    assert (advised.loaders.workers, advised.loaders.decided) == (4, False)
+    assert any("isn't carried out by itself: a step of 1 s waits 0.75 s" in note for note in advised.notes)
+
+
+def test_of_a_script_that_does_not_ask_convoy_nothing_is_said_of_loaders(master):
+    master.report(measured({1: 1000.0}, seconds=60))
+    assert not master.ask(question(adjustable=["workers", "loaders"])).HasField("loaders")

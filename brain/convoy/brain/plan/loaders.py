@@ -155,14 +155,14 @@ def _more(now: Steps, tried: list[Steps], most: int, scarce: str) -> Loaders:
     wanted = int(min(now.enough, most))
     if wanted <= now.workers or not now.slower(now.expected(wanted)):
         enough = "more" if math.isinf(now.enough) else f"{now.enough:.0f}"
-        return kept(scarce, f"{enough} might load them, but {_OF[scarce]} leave room for {max(most, 0)} at most")
+        return kept(scarce, f"{enough} might hide that, but {_OF[scarce]} leaves room for {max(most, 0)}")
     expected = now.expected(wanted)
     shorter = f"{wanted} are expected to make it {explain.duration(expected)}"
     words = f"{_waits(now)}, which {_processes(now.workers)} of each worker load{'s' * (now.workers == 1)}; {shorter}"
     return Loaders(now.workers, wanted, now.wait, now.step, expected, "WaitsForData", words)
 
 
-_OF = {"CoresInUse": "the allotted cores", "MemoryInUse": "the allotted memory"}
+_OF = {"CoresInUse": "what is idle of its cores", "MemoryInUse": "what is idle of its memory"}
 
 
 def _room(request: JobRequest, own: pd.DataFrame, before: int) -> tuple[int, str]:
