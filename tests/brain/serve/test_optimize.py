@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 
 import pytest
-from google.protobuf import json_format
 
 from convoy.brain.features.given import Given
 from convoy.brain.ingest.history import import_history
@@ -18,10 +16,10 @@ from convoy.brain.serve.optimize import optimize
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store.engine import default_url, open_engine
 from convoy.brain.store.migrate import migrate
-from convoy.core.api.v1 import brain_pb2
 from convoy.core.process.clock import SystemClock
 from support.brain_command import BrainCommand
-from support.stored import GIB, Stored, speed
+from support.live_jobs import MACHINE, put
+from support.stored import Stored
 
 COLUMNS = "job,template,model,strategy,workers,nodes,batch_size,worker_cpu,throughput,window_seconds"
 HISTORY = "\n".join(
@@ -35,10 +33,6 @@ HISTORY = "\n".join(
         "",
     ]
 )
-MACHINE = {
-    "node_type": "p4", "accelerator": "A100", "accelerators_allocatable": 4.0, "cpu_allocatable": 32.0,
-    "memory_allocatable": 256 * GIB, "ready": True, "schedulable": True,
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -63,36 +57,6 @@ def engine(settings):
 @pytest.fixture
 def stored(engine):
     return Stored(engine)
-
-
-def put(stored, uid, pods, machine, *, stage="RUNNING", most=8, state="Running", user="ada"):
-    """Store a job with pods on a machine, its speed, and what its master asked."""
-    now = datetime.now(UTC)
-    number = stored.job(
-        uid, state=state, user=user, model="mlp", first_seen=now - timedelta(minutes=10), last_seen=now
-    )
-    for place in range(pods):
-        stored.pod(
-            number, f"{uid}-worker-{place}", rank=place, phase="Running", node_id=machine, cpu_allotted=4.0,
-            memory_allotted=8 * GIB, accelerators=1.0,
-        )  # fmt: skip
-    if pods:
-        ends = [now - timedelta(seconds=60 - second) for second in range(0, 60, 10)]
-        rows = [
-            speed(0, rate=950.0 * pods, workers=pods, nodes=pods, batch_size=256 // pods, step=100 * place)
-            | {"ended_at": end}
-            for place, end in enumerate(ends)
-        ]
-        stored.speed(number, rows)
-    asked = brain_pb2.OptimizeRequest(
-        stage=stage,
-        current=brain_pb2.Allotment(workers=pods, worker_cpu=4.0, worker_memory=8 * GIB),
-        limits=brain_pb2.Limits(min_workers=1, max_workers=most, node_unit=1, global_batch=256, free_cpu=4.0),
-    )
-    stored.recommendation(
-        number, f"r-{uid}", stage=stage, request=json_format.MessageToDict(asked, preserving_proto_field_name=True)
-    )
-    return number
 
 
 @pytest.fixture
