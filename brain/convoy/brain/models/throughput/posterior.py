@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -249,7 +250,7 @@ class _Weighed:
     """Log likelihood of the draws' shapes, the level integrated out."""
     weight: Array
 
-    @property
+    @cached_property
     def evidence(self) -> float:
         return float(logsumexp(self.weight))
 
