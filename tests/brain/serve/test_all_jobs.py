@@ -165,7 +165,7 @@ def test_priorities_order_jobs_whatever_their_numbers_are(engine, stored, machin
 def refused(stored, number, workers, at=NOW):
     decided = {"status": "refused", "decided_by": "ana", "decided_at": at, "decided_why": "too dear"}
     stored.recommendation(
-        number, f"no-{number}-{workers}", workers=workers, made_at=at - timedelta(hours=1), **decided
+        number, f"no-{number}-{workers}", workers=workers, made_at=START - timedelta(hours=1), **decided
     )
 
 
