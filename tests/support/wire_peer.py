@@ -18,6 +18,8 @@ class Asked:
 
     target: str
     headers: dict[str, str]
+    method: str = "GET"
+    body: bytes = b""
 
 
 @dataclass
@@ -25,18 +27,22 @@ class Peer:
     """Gives each request the next answer of ``answers``: pieces of bytes, after which it hangs up or keeps silent."""
 
     port: int
-    answers: list[tuple[bytes, bool]] = field(default_factory=list)
+    answers: list[tuple[list[bytes], bool, float]] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
 
-    def answer(self, *pieces: bytes, silent: bool = False) -> None:
-        """Have the next request answered; ``silent`` keeps the connection open and sends nothing more."""
-        self.answers.append((b"".join(pieces), silent))
+    def answer(self, *pieces: bytes, silent: bool = False, every: float = 0.0) -> None:
+        """Have the next request answered; ``silent`` keeps the connection open and sends nothing more.
+
+        Between two pieces ``every`` seconds pass; without it they come as one.
+        """
+        self.answers.append(([*pieces] if every else [b"".join(pieces)], silent, every))
 
 
-def whole(body: Any, status: str = "200 OK") -> bytes:
-    """Return a complete answer: JSON, or text as it is."""
+def whole(body: Any, status: str = "200 OK", **headers: str) -> bytes:
+    """Return a complete answer: JSON, or text as it is; headers with ``_`` for ``-``."""
     data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return f"HTTP/1.1 {status}\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n".encode() + data
+    more = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {status}\r\n{more}Content-Length: {len(data)}\r\nConnection: close\r\n\r\n".encode() + data
 
 
 def begun() -> bytes:
@@ -106,10 +112,16 @@ def _serve_one(connection: socket.socket, peer: Peer, ended: threading.Event) ->
             if not piece:
                 return
             head += piece
+        head, _, body = head.partition(b"\r\n\r\n")
         first, *rest = head.decode().split("\r\n")
         headers = dict(one.split(": ", 1) for one in rest if ": " in one)
-        peer.asked.append(Asked(first.split()[1], headers))
-        data, silent = peer.answers.pop(0)
-        connection.sendall(data)
+        while len(body) < int(headers.get("Content-Length", "0")):
+            body += connection.recv(65536)
+        method, target, _ = first.split()
+        peer.asked.append(Asked(target, headers, method, body))
+        pieces, silent, every = peer.answers.pop(0)
+        for piece in pieces:
+            connection.sendall(piece)
+            ended.wait(every)
         if silent:
             ended.wait(60)

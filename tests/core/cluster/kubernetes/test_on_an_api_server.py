@@ -1,4 +1,4 @@
-"""What a real API server says: thousands of objects in pages, refusals by name, pods' output, answers to writes."""
+"""What a real API server says to readers: thousands of objects in pages, refusals by name, pods' output."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.client import ApiException
 
-from convoy.core.api.errors import AlreadyExists, ClusterError, Conflict, Unavailable, Unusable
+from convoy.core.api.errors import Unavailable, Unusable
 from convoy.core.api.meta import Manifest
 from convoy.core.cluster.kubernetes import KubernetesReader
 from convoy.core.cluster.kubernetes.reader import PAGE
-from convoy.core.cluster.kubernetes.refusals import refusal, status_of
-from convoy.core.cluster.kubernetes.resources import Request
 from convoy.core.cluster.port import Kind
 from servers.api_server import ApiServer
 from support.disposable import disposable_api_server
@@ -124,33 +121,6 @@ class TestRefusals:
         with KubernetesReader.open(stranger) as reader, pytest.raises(Unusable, match="isn't trusted") as caught:
             reader.list(Kind.POD)
         assert caught.value.reason == "CertificateNotTrusted"
-
-
-class TestAnswersToWrites:
-    """The bodies are the server's own: the writing half will meet the same."""
-
-    def test_a_second_of_the_same_name_is_already_there(self, hands: RawObjects) -> None:
-        hands.apply(secret("twice"))
-        assert isinstance(self.refused(hands.create, secret("twice")), AlreadyExists)
-
-    def test_a_stale_version_is_a_conflict(self, hands: RawObjects) -> None:
-        old = hands.apply(secret("stale"))
-        hands.apply(secret("stale", key="YQ=="))
-        assert isinstance(self.refused(hands.replace, old), Conflict)
-
-    def test_what_a_schema_refuses_is_told_with_its_field(self, hands: RawObjects) -> None:
-        error = self.refused(hands.create, secret("Not A Name"))
-        assert isinstance(error, ClusterError)
-        assert error.reason == "Invalid"
-        assert "metadata.name" in str(error)
-
-    @staticmethod
-    def refused(write: Callable[[Manifest], Any], manifest: Manifest) -> Exception:
-        with pytest.raises(ApiException) as caught:
-            write(manifest)
-        error: Any = caught.value
-        request = Request("create", Kind.SECRET, "default", manifest["metadata"]["name"])
-        return refusal(error.status, status_of(error.body.encode()), request, "https://server")
 
 
 class Kubelet(ThreadingHTTPServer):

@@ -28,6 +28,8 @@ _SHOWN_OF_RULES = 1_000
 _READS = ("get", "list", "watch")
 _NO_RIGHT = re.compile(r'User "[^"]*" cannot ')
 _QUOTA = re.compile(r"(exceeded|failed) quota")
+_DENIED = re.compile(r'admission webhook "[^"]*" denied the request|ValidatingAdmissionPolicy .* denied request')
+"""Under whatever status they choose: 400 where a webhook names none, 422 where a policy names none."""
 _TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
 
 
@@ -81,6 +83,8 @@ def refusal(
 def _of_objects(code: int, status: dict[str, Any], request: Request) -> ConvoyError | None:
     """Return the error for what depends on the object: it is there, it changed, it isn't as it should be."""
     said, what = _said(status), f"{request.kind} {request.place}"
+    if _DENIED.search(str(status.get("message"))):
+        return Refused(f"{what}: {_said(status, _SHOWN_OF_RULES)}")
     match code:
         case 409 if status.get("reason") == "AlreadyExists":
             return AlreadyExists(f"{what} is there already ({said}); delete it, or choose another name")
