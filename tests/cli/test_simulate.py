@@ -69,6 +69,10 @@ def test_more_nodes_fewer_nodes_and_quotas_are_asked_for(brain: BrainCommand, tm
         ("jobs", "workload," + HEAD + "1,a,1,resnet,4,64\n2,b,1,resnet,4,64\n",
          "rows of one workload"),
         ("jobs", HEAD, "no row after its head"),
+        ("jobs", HEAD + "a,1,resnet,4,64,9\n", "more fields than its head"),
+        ("jobs", HEAD + "a,1e300,resnet,4,64\n", "at most 1e+12"),
+        ("jobs", HEAD + "a,1,resnet,4,1e300\n", "at most 1e+09"),
+        ("cluster", "node_type,nodes,accelerators_per_node\naws,1e15,4\n", "at most 1e+06"),
         ("cluster", "node_type,nodes,accelerators_per_node\naws,0,4\n", "no capacity"),
         ("cluster", "node_type,nodes,accelerators_per_node\nquad,4,4\n", "has no row on quad"),
         ("cluster", "node_type,nodes,accelerators_per_node\naws,4,8\n", "at most 4 accelerators a node"),
@@ -108,7 +112,10 @@ def test_a_history_is_read_before_anything_runs(brain: BrainCommand, tmp_path: P
         (["--policy", "requested", "--more-nodes", "aws=some"], "'some' isn't a whole number"),
         (["--policy", "requested", "--more-nodes", "aws=-4"], "no node is left"),
         (["--policy", "requested", "--quota", "c=2"], "one of these names: a, b"),
+        (["--policy", "requested", "--more-nodes", "aws=1000000000"], "at most 1000000"),
+        (["--policy", "requested", "--interval", "inf"], "less than or equal to"),
         (["--policy", "requested", "-o", "/nowhere/out.csv"], "no folder /nowhere"),
+        (["--policy", "requested", "-o", "/tmp"], "is a folder"),
     ],
 )
 def test_an_option_that_cannot_be_right_is_named(

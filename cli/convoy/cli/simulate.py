@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from convoy.brain.simulate.truth import Truth
     from convoy.brain.simulate.workload import Submission
 
+MOST_NODES = 1_000_000
 COLUMNS = ("job", "submitted", "started", "completed", "restarts", "gpu_seconds")
 
 
@@ -142,8 +143,8 @@ def _numbers(option: str, given: Sequence[str], known: Sequence[str], *, least: 
             found[name] = int(number)
         except ValueError:
             raise InvalidSetting(f"{option} {one}: {number!r} isn't a whole number") from None
-        if found[name] < least:
-            raise InvalidSetting(f"{option} {one}: expected at least {least}")
+        if not least <= found[name] <= MOST_NODES:
+            raise InvalidSetting(f"{option} {one}: expected at least {least} and at most {MOST_NODES}")
     return found
 
 
@@ -190,6 +191,8 @@ def _outputs(path: Path | None, names: Sequence[str]) -> list[Path]:
         return []
     if not path.parent.is_dir():
         raise InvalidSetting(f"--output {path}: no folder {path.parent}; make it first")
+    if path.is_dir():
+        raise InvalidSetting(f"--output {path}: is a folder; name a file in it")
     return [path] if len(names) == 1 else [path.with_stem(f"{path.stem}-{name}") for name in names]
 
 

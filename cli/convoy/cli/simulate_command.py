@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+_LONGEST = 1e9
+"""Seconds, and failures: what is more is a slip."""
+
 
 def simulate(
     jobs: Annotated[Path, typer.Option(metavar="FILE", help="The workload, a job a row.", show_default=False)],
@@ -39,9 +42,9 @@ def simulate(
         ),
     ] = None,
     restart_seconds: Annotated[
-        float, typer.Option(min=0.0, help="At no speed after each change of a job's placement.")
+        float, typer.Option(min=0.0, max=_LONGEST, help="At no speed after each change of a job's placement.")
     ] = 30.0,
-    interval: Annotated[float, typer.Option(min=1.0, help="Seconds between decisions.")] = 60.0,
+    interval: Annotated[float, typer.Option(min=1.0, max=_LONGEST, help="Seconds between decisions.")] = 60.0,
     seed: Annotated[int, typer.Option(min=0, help="Of noise, failures and a policy's own chance.")] = 0,
     noise: Annotated[
         bool, typer.Option("--noise/--no-noise", help="Whether measurements scatter as the table's replicates do.")
@@ -55,10 +58,17 @@ def simulate(
         typer.Option(metavar="USER=N", help="Most accelerators of a user; may be given again.", show_default=False),
     ] = None,
     failures: Annotated[
-        float, typer.Option(min=0.0, help="Failures per 1,000 node-days (measured: 2.3 to 6.5 with 8 GPUs a node).")
+        float,
+        typer.Option(
+            min=0.0, max=_LONGEST, help="Failures per 1,000 node-days (measured: 2.3 to 6.5 with 8 GPUs a node)."
+        ),
     ] = 0.0,
-    repair_seconds: Annotated[float, typer.Option(min=0.0, help="Until a failed node works again.")] = 7200.0,
-    checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Between a job's checkpoints.")] = 600.0,
+    repair_seconds: Annotated[
+        float, typer.Option(min=0.0, max=_LONGEST, help="Until a failed node works again.")
+    ] = 7200.0,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0.0, max=_LONGEST, help="Between a job's checkpoints.")
+    ] = 600.0,
 ) -> None:
     """Say what a policy would do with a workload on a cluster: completion times, use, restarts, fairness.
 

@@ -23,6 +23,9 @@ PRICE = "accelerator_hour_price"
 """An optional column of the nodes' file."""
 ONE_WORKLOAD = ("requests", "load", "workload")
 """Columns of a file with several workloads: each must have one value alone."""
+_MOST = {"nodes": 1e6, "accelerators_per_node": 1e6, "replicas": 1e6, "global_batch": 1e9}
+_MOST_OF_OTHERS = 1e12
+"""What is larger is a slip, in whose simulated time or nodes a run would never end."""
 
 
 def read_jobs(path: Path) -> list[Submission]:
@@ -163,7 +166,7 @@ def _speeds(path: Path, applications: dict[str, Application], cluster: Cluster) 
 def _rows(rows: pd.DataFrame) -> list[tuple[Shape | None, int, int, float, float, float]]:
     placements = rows["placement"] if "placement" in rows.columns else pd.Series(np.nan, index=rows.index)
     shapes = [
-        tuple(int(digit) for digit in str(one)) if isinstance(one, str) and one.isdigit() else None
+        tuple(int(digit) for digit in str(one)) if isinstance(one, str) and one.isascii() and one.isdigit() else None
         for one in placements
     ]
     values = rows[list(SPEEDS[2:])].to_numpy(dtype=np.float64)
@@ -184,6 +187,8 @@ def _table(path: Path, required: Sequence[str], labels: Sequence[str]) -> pd.Dat
             f"{path}: no column {', '.join(missing)}: expected {','.join(required)}; it has "
             f"{','.join(map(str, frame.columns))}"
         )
+    if not isinstance(frame.index, pd.RangeIndex):  # what pandas makes of the fields before those of the head
+        raise InvalidInput(f"{path}: its rows have more fields than its head: expected {','.join(required)}")
     if not len(frame):
         raise InvalidInput(f"{path}: no row after its head")
     for column in labels:
@@ -196,11 +201,12 @@ def _numbers(path: Path, frame: pd.DataFrame, least: dict[str, float]) -> None:
     """Check columns, and make them numbers."""
     for column, lowest in least.items():
         values = pd.to_numeric(frame[column], errors="coerce")
-        bad = ~np.isfinite(values) | (values < lowest)
+        most = _MOST.get(column, _MOST_OF_OTHERS)
+        bad = ~np.isfinite(values) | (values < lowest) | (values > most)
         if bad.any():
             raise InvalidInput(
                 f"{path}: line {_line(frame, bad)}: {column} is {frame[column][bad].iloc[0]}: expected a number of "
-                f"at least {lowest:g}"
+                f"at least {lowest:g} and at most {most:g}"
             )
         frame[column] = values.astype(np.float64)
 
