@@ -54,6 +54,17 @@ class Record:
     global_batch: int
 
 
+def records_in(job_dir: Path) -> list[Record]:
+    """Return the steps that processes logged in the folder that their job's pods share, in the order of time."""
+    found = []
+    for file in (job_dir / "steps").glob("*.jsonl"):
+        for line in file.read_text().splitlines():
+            fields: dict[str, Any] = json.loads(line) if line.endswith("}") else {"event": "torn"}
+            if "event" not in fields:
+                found.append(Record(**{key: fields[key] for key in Record.__dataclass_fields__}))
+    return sorted(found, key=lambda record: record.t)
+
+
 class Machine:
     """A state directory with its operator."""
 
@@ -109,13 +120,7 @@ class Machine:
 
     def records(self, name: str) -> list[Record]:
         """Return the steps that the job's processes logged, in the order of time."""
-        found = []
-        for file in (self.job_dir(name) / "steps").glob("*.jsonl"):
-            for line in file.read_text().splitlines():
-                fields: dict[str, Any] = json.loads(line) if line.endswith("}") else {"event": "torn"}
-                if "event" not in fields:
-                    found.append(Record(**{key: fields[key] for key in Record.__dataclass_fields__}))
-        return sorted(found, key=lambda record: record.t)
+        return records_in(self.job_dir(name))
 
     def last_step(self, name: str) -> int:
         """Return the highest step that was finished, 0 where none was."""

@@ -9,11 +9,11 @@ import sys
 import time
 from base64 import b64encode
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from convoy.cli import database
 from convoy.core.api import names
-from convoy.core.api.errors import AlreadyExists, NotFound, Unavailable
+from convoy.core.api.errors import AlreadyExists, InvalidSetting, NotFound, Unavailable
 from convoy.core.api.meta import Manifest
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.core.process import paths
@@ -117,17 +117,33 @@ class Operator:
         self._started = time.monotonic()
 
 
-def run_operator(*, exit_when_idle: float | None, exit_with: int | None) -> None:
-    """Run the operator in this process, beside a Brain in its cluster unless the settings name another one.
+def run_operator(kubeconfig: Path | None = None, context: str | None = None, **flags: Any) -> None:
+    """Run the operator in this process: on Kubernetes, or on this machine.
+
+    On this machine it runs beside a Brain in its cluster unless the settings name another one. ``flags`` are settings
+    of ``OperatorSettings``; None stands for one that wasn't given.
 
     Raises:
-        InvalidSetting: the URL of the Brain's database is wrong.
-        Unusable: another operator runs on the state directory, it can't be written, or the database can't be used.
+        InvalidSetting: the URL of the Brain's database is wrong, or a flag is for the other platform.
+        Unusable: another operator runs on the state directory, it can't be written, or the database or the Kubernetes
+            cluster can't be used.
+        Fenced: on Kubernetes another replica leads now.
     """
-    from convoy.operator import on_one_machine
+    from convoy.core.cluster.platform import Platform
     from convoy.operator.settings import OperatorSettings
 
-    settings = OperatorSettings.load(exit_when_idle=exit_when_idle, exit_with=exit_with)
+    settings = OperatorSettings.load(**flags)
+    if settings.platform is Platform.KUBERNETES:
+        from convoy.operator import on_kubernetes
+
+        on_kubernetes.run(settings, kubeconfig, context)
+        return
+    if kubeconfig is not None or context is not None:
+        raise InvalidSetting(
+            "--kubeconfig and --context name a Kubernetes cluster: give --kubernetes, or leave them out"
+        )
+    from convoy.operator import on_one_machine
+
     if settings.brain_address is not None:
         on_one_machine.run(settings)
         return

@@ -210,6 +210,22 @@ def run(context: typer.Context) -> None:
 @app.command()
 def operator(
     state_dir: StateDir = None,
+    kubernetes: Annotated[
+        bool | None, typer.Option("--kubernetes", help="Work in a Kubernetes cluster, not on this machine.")
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of the cluster [default: KUBECONFIG, ~/.kube/config, the pod's account].", show_default=False
+        ),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Context of the kubeconfig [default: its current one].", show_default=False)
+    ] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", "-n", help="Only jobs of this one; may be given again.", show_default=False),
+    ] = None,
     exit_when_idle: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="End after so long without work [default: never].")
     ] = None,
@@ -217,21 +233,30 @@ def operator(
         int | None, typer.Option(metavar="PID", help="End, and end all pods, when that process ends.")
     ] = None,
 ) -> None:
-    """Run this machine's operator in the foreground: it turns jobs and plans into processes.
+    """Run the operator in the foreground: it turns jobs and plans into pods, on this machine into processes.
 
-    One operator a state directory. `convoy submit --local` starts one where none runs. Losing it stops no
-    training: processes go on, and the next operator finds them.
+    On one machine there is one operator a state directory; `convoy submit --local` starts one where none runs. On
+    Kubernetes several may run, of which one leads. Losing it stops no training: the next one finds what runs.
 
     \b
-    Example:
+    Examples:
       convoy operator --state-dir /srv/convoy
+      convoy operator --kubernetes --context training
 
-    Exit status: 0 after SIGTERM, 2 where another one runs or the state directory can't be used.
+    Exit status: 0 after SIGTERM, 1 where another replica took the lead, 2 where another one runs on the state
+    directory, or the directory or the cluster can't be used.
     """
     enter(state_dir)
     from convoy.cli.local import run_operator
 
-    run_operator(exit_when_idle=exit_when_idle, exit_with=exit_with)
+    run_operator(
+        kubeconfig,
+        context,
+        platform="kubernetes" if kubernetes else None,
+        namespaces=namespace,
+        exit_when_idle=exit_when_idle,
+        exit_with=exit_with,
+    )
 
 
 @app.command()

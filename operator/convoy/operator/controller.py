@@ -6,11 +6,11 @@ One job is handled by one worker at a time. A job whose handling fails comes bac
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from convoy.core.api import names
-from convoy.core.api.errors import ConvoyError
+from convoy.core.api.errors import ConvoyError, Unusable
 from convoy.core.api.meta import Manifest
 from convoy.core.api.resources import Capacity
 from convoy.core.cluster.follow import InSync, Pace, Told
@@ -44,16 +44,26 @@ class Controller:
         workers: int,
         resync: float,
         watch: float = 1.0,
+        namespaces: Sequence[str] = (),
+        permitted: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare; ``workers`` jobs at a time, ``watch`` seconds a watch, all jobs anew each ``resync`` seconds."""
+        """Prepare; ``workers`` jobs at a time, ``watch`` seconds a watch, all jobs anew each ``resync`` seconds.
+
+        ``namespaces``: those whose jobs are carried out; none: all. ``permitted`` raises where this process may do
+        nothing more.
+        """
         self._cluster = cluster
         self._site = site
         self._clock = clock
-        self._executor = Executor(cluster)
+        self._executor = Executor(cluster, permitted)
         self._queue: WorkQueue[JobKey] = WorkQueue(clock)
         self._nodes = _Nodes(cluster, clock, resync)
         pace = Pace(watch=watch, resync=resync, first_wait=0.2, longest_wait=10.0)
-        self._followers = [Follower(cluster, kind, self._told, clock, pace) for kind in _FOLLOWED]
+        self._followers = [
+            Follower(cluster, kind, namespace, self._told, clock, pace)
+            for namespace in namespaces or (None,)
+            for kind in _FOLLOWED
+        ]
         self._join_seconds = watch + _JOIN_SECONDS
         self._jobs: set[JobKey] = set()
         self._workers = [
@@ -151,15 +161,25 @@ class _Nodes:
         self._lock = threading.Lock()
         self._read_at: float | None = None
         self._capacity: Capacity | None = None
+        self._said = False
 
     def capacity(self) -> Capacity | None:
         with self._lock:
             now = self._clock.monotonic()
             if self._read_at is None or now - self._read_at > self._seconds:
-                nodes: Iterable[Manifest] = self._cluster.list(Kind.NODE).items
-                self._capacity = Capacity.from_nodes(nodes)
                 self._read_at = now
+                self._capacity = self._read()
             return self._capacity
+
+    def _read(self) -> Capacity | None:
+        try:
+            nodes: Iterable[Manifest] = self._cluster.list(Kind.NODE).items
+        except Unusable as error:  # one who may look into a few namespaces alone may not see the nodes
+            if not self._said:
+                self._said = True
+                logs.get("operator.controller").warning("nodes can't be read", reason=error.reason, why=str(error))
+            return None
+        return Capacity.from_nodes(nodes)
 
 
 def job_key(manifest: Manifest) -> JobKey | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, assert_never
 
 from convoy.core.api import names
@@ -40,16 +40,18 @@ class Failure(NamedTuple):
 
 
 class Executor:
-    """Carries out actions; safe to share between threads."""
+    """Carries out actions; safe to share between threads. Before each ``permitted`` is called, which may refuse."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, permitted: Callable[[], None] = lambda: None) -> None:
         self._cluster = cluster
+        self._permitted = permitted
 
     def run(self, actions: Iterable[Action]) -> Failure | None:
         """Carry out the actions in order; return the first failure, None where all went well."""
         for action in actions:
             crash_point("operator.action")
             try:
+                self._permitted()
                 self._run(action)
             except ConvoyError as error:
                 return Failure(action, error)

@@ -96,7 +96,14 @@ def _hold(
 def _run(cluster: Cluster, settings: OperatorSettings, site: Site, stop: threading.Event) -> End:
     """Reconcile until the end, and end the pods that end with it; return why it came."""
     clock = SystemClock()
-    controller = Controller(cluster, site, clock, workers=settings.workers, resync=settings.resync_seconds)
+    controller = Controller(
+        cluster,
+        site,
+        clock,
+        workers=settings.workers,
+        resync=settings.resync_seconds,
+        namespaces=settings.namespaces,
+    )
     controller.start()
     logs.get("operator.process").info("operator runs", pid=os.getpid(), state_dir=str(settings.state_dir))
     try:

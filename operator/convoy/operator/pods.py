@@ -7,7 +7,7 @@ restartPolicy (a pod that ended is replaced under a new name) and, in a master's
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class Site:
         brain_address: host:port of the Brain for jobs that name none.
         jobs_dir: folder below which each job gets its own (one machine); None where volumes do that.
         master_port: port of masters' services; None: the cluster chooses a free one, for ever.
+        master_env: variables of masters' pods.
+        master_account: service account of masters' pods whose template names none; None: the namespace's default.
     """
 
     master_image: str
@@ -39,6 +41,8 @@ class Site:
     brain_address: str | None = None
     jobs_dir: Path | None = None
     master_port: int | None = None
+    master_env: Mapping[str, str] = field(default_factory=dict)
+    master_account: str | None = None
 
     def job_dir(self, job: ElasticJob) -> Path | None:
         """Return the folder that the job's pods share."""
@@ -93,7 +97,7 @@ def master_pod(job: ElasticJob, site: Site, index: int, service: Manifest, *, br
         *site.master_command, "--job", job.metadata.name, "--namespace", job.metadata.namespace,
     ]  # fmt: skip
     main.setdefault("resources", {"requests": dict(_MASTER_REQUESTS)})
-    env = _common_env(job, site, name)
+    env = {**_common_env(job, site, name), **site.master_env}
     env[names.ENV_MASTER_PORT] = str(service_port(service) or names.MASTER_PORT)
     brain = job.spec.brain_service or site.brain_address
     if brain:
@@ -103,6 +107,8 @@ def master_pod(job: ElasticJob, site: Site, index: int, service: Manifest, *, br
     _add_env(main, env)
     spec["restartPolicy"] = "Never"
     spec.setdefault("terminationGracePeriodSeconds", _MASTER_GRACE_SECONDS)
+    if site.master_account is not None:
+        spec.setdefault("serviceAccountName", site.master_account)
     _prioritize(spec, replica, 0, 1)
     given = replica.template.metadata if replica else None
     labels = names.pod_labels(job.metadata.name, names.MASTER, node_id=index, rank=0)

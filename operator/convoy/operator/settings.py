@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
+from convoy.core.api import names
 from convoy.core.api.envelope import VERSION
+from convoy.core.cluster.platform import PLATFORM, Platform
 from convoy.core.process.paths import state_dir
 from convoy.core.process.settings import Settings
 
@@ -18,6 +20,18 @@ class OperatorSettings(Settings):
 
     TABLE: ClassVar[str] = "operator"
 
+    platform: Platform = PLATFORM
+    namespace: str = Field(
+        default=names.SYSTEM_NAMESPACE,
+        validation_alias=AliasChoices(names.ENV_POD_NAMESPACE),
+        description="The operator's own namespace, where its Lease lies; for Kubernetes.",
+    )
+    namespaces: list[str] = Field(
+        default_factory=list, description="Namespaces whose jobs are carried out; none named: all of them."
+    )
+    master_account: str | None = Field(
+        default=None, description="Service account of masters' pods whose template names none; for Kubernetes."
+    )
     state_dir: Path = Field(default_factory=state_dir, description="Folder of the local cluster and of jobs' files.")
     brain_address: str | None = Field(
         default=None, description="host:port of the Brain for jobs whose spec.brainService names none."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from convoy.core.api.errors import ConvoyError
 from convoy.core.cluster.follow import Pace, Told, follow
@@ -15,21 +15,28 @@ _AFTER_ERROR_SECONDS = 10.0
 
 
 class Follower:
-    """A thread that calls ``on_told`` with all that ``follow`` tells of a kind.
+    """A thread that calls ``on_told`` with all that ``follow`` tells of a kind in a namespace, or in all (None).
 
     Whoever is called reads the object anew; what a change said is only a hint (level, not edge).
     """
 
     def __init__(
-        self, cluster: Cluster, kind: Kind, on_told: Callable[[Told], None], clock: Clock, pace: Pace
+        self,
+        cluster: Cluster,
+        kind: Kind,
+        namespace: str | None,
+        on_told: Callable[[Told], None],
+        clock: Clock,
+        pace: Pace,
     ) -> None:
         self._cluster = cluster
         self._kind = kind
+        self._namespace = namespace
         self._on_told = on_told
         self._clock = clock
         self._pace = pace
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"follow-{kind}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"follow-{kind}-{namespace}", daemon=True)
         self._log = logs.get("operator.watches")
 
     def start(self) -> None:
@@ -49,7 +56,7 @@ class Follower:
         """Follow; where the first contact is refused, or we have a fault, begin anew after a while."""
         while not self._stop.is_set():
             try:
-                for told in follow(self._cluster, self._kind, stop=self._stop, pace=self._pace, clock=self._clock):
+                for told in self._followed():
                     self._on_told(told)
             except ConvoyError as error:
                 self._log.warning("can't follow", kind=str(self._kind), reason=error.reason, message=str(error))
@@ -57,3 +64,6 @@ class Follower:
             except Exception:
                 self._log.exception("can't follow", kind=str(self._kind))
                 self._stop.wait(_AFTER_ERROR_SECONDS)
+
+    def _followed(self) -> Iterator[Told]:
+        return follow(self._cluster, self._kind, self._namespace, stop=self._stop, pace=self._pace, clock=self._clock)
