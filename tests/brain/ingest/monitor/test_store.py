@@ -11,7 +11,17 @@ import sqlalchemy as sa
 
 from convoy.brain.ingest.reports import Ingest
 from convoy.brain.store.engine import writing
-from convoy.brain.store.tables import Cluster, Job, JobEvent, JobNode, Node, NodeEvent, Recommendation, ScalePlan
+from convoy.brain.store.tables import (
+    Cluster,
+    Job,
+    JobEvent,
+    JobFeature,
+    JobNode,
+    Node,
+    NodeEvent,
+    Recommendation,
+    ScalePlan,
+)
 from convoy.core.api.v1 import brain_pb2
 from convoy.core.cluster.port import Kind
 from support import cluster_objects as objects
@@ -328,3 +338,20 @@ class TestWhatIsTakenForPresent:
         told.tell(*ALL)
         told.forget(JOB, POD, PLAN, NODE)
         assert [told.known(kind) for kind in (Kind.ELASTIC_JOB, Kind.POD, Kind.SCALE_PLAN, Kind.NODE)] == [[]] * 4
+
+
+class TestPriority:
+    def test_a_jobs_priority_is_its_workers_as_it_is_now(self, told: Told) -> None:
+        told.tell(JOB, with_(POD, "spec.priority", 1000))
+        told.tell(with_(objects.pod(JOB, 7, role="master"), "spec.priority", 5))
+        assert self.known(told) == [1000.0]
+        told.tell(with_(POD, "spec.priority", -7), change="MODIFIED")
+        assert self.known(told) == [-7.0]
+
+    def test_a_pod_that_tells_none_leaves_it_unknown(self, told: Told) -> None:
+        told.tell(JOB, POD, with_(POD, "spec.priority", "high"))
+        assert self.known(told) == []
+
+    @staticmethod
+    def known(told: Told) -> list[float]:
+        return [row.value for row in told.rows(JobFeature) if row.name == "priority"]
