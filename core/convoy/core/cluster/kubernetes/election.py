@@ -20,17 +20,12 @@ import random
 import socket
 import threading
 import uuid
-from datetime import UTC, datetime
 
-from convoy.core.api.errors import AlreadyExists, Conflict, ConvoyError, Fenced, InvalidInput, NotFound, Unusable
-from convoy.core.api.meta import Manifest
-from convoy.core.api.moments import timestamp
-from convoy.core.cluster.kubernetes.lease import Lease, Sight, released, taken
-from convoy.core.cluster.port import Cluster, Kind
+from convoy.core.api.errors import ConvoyError, Fenced, InvalidInput, Unusable
+from convoy.core.cluster.kubernetes.candidate import Candidate
+from convoy.core.cluster.port import Cluster
 from convoy.core.process import logs
 from convoy.core.process.clock import Clock, SystemClock
-
-_MANAGER = "convoy-election"
 
 
 def identity() -> str:
@@ -76,27 +71,27 @@ class Election:
                 f" {retry_seconds:g}, {renew_seconds:g}, {lease_seconds:g}"
             )
         self.lost = threading.Event()
-        self._cluster = cluster
-        self._namespace = namespace
-        self._name = name
-        self._identity = identity
-        self._lease_seconds = lease_seconds
-        self._renew_seconds = renew_seconds
-        self._retry_seconds = retry_seconds
         self._clock = clock or SystemClock()
-        self._sight = Sight(identity, lease_seconds)
-        self._lease: Lease | None = None
-        self._until: float | None = None
-        self._changed = threading.Condition()
-        self._renewing = threading.Lock()
+        self._candidate = Candidate(
+            cluster,
+            namespace,
+            name,
+            identity,
+            lease_seconds=lease_seconds,
+            renew_seconds=renew_seconds,
+            clock=self._clock,
+        )
+        self._retry_seconds = retry_seconds
         self._ended = threading.Event()
+        self._asking = threading.Lock()
+        self._failing = False
+        self._what = f"{identity}: lease {namespace}/{name}"
         self._log = logs.get("cluster.election").bind(lease=f"{namespace}/{name}", identity=identity)
 
     @property
     def held(self) -> bool:
-        """Whether this one leads, by the clock: who acts looks at it each time."""
-        with self._changed:
-            return self._until is not None and not self.lost.is_set() and self._clock.monotonic() < self._until
+        """Whether this one leads, by the clock: who acts looks at it before."""
+        return not self._ended.is_set() and self._clock.monotonic() < self._candidate.until
 
     def check(self) -> None:
         """Do nothing if this one leads.
@@ -105,7 +100,7 @@ class Election:
             Fenced: it doesn't, or no more.
         """
         if not self.held:
-            raise Fenced(f"{self._identity} doesn't hold the lease {self._namespace}/{self._name}: another may lead")
+            raise Fenced(f"{self._what} isn't held, or no more: another may lead")
 
     def lead(self, stop: threading.Event) -> bool:
         """Wait until this one leads, and go on renewing; False where ``stop`` was set first. Once for an object.
@@ -116,68 +111,31 @@ class Election:
         contact = False
         while not stop.is_set():
             try:
-                if self._try():
+                if self._candidate.take() and self.held:
                     self._start()
                     return True
-                contact = True
+                contact, self._failing = True, False
             except ConvoyError as error:
                 if isinstance(error, Unusable | InvalidInput) and not contact:
                     raise
-                self._log.warning("the lease can't be asked for", reason=error.reason, message=str(error))
+                self._tell("the lease can't be asked for", error)
             stop.wait(self._retry_seconds * random.uniform(0.8, 1.2))
         return False
 
     def release(self) -> None:
         """Lead no more, and let another lead at once where the cluster can be told. End what needs it before."""
-        with self._changed:
-            held, self._until = self.held, None
-            self._ended.set()
-            self._changed.notify_all()
+        held = self.held
+        self._ended.set()
         # A renewal may be on its way: what is released is the state that it leaves.
-        waited = held and self._renewing.acquire(timeout=self._retry_seconds)
+        if not held or not self._asking.acquire(timeout=self._retry_seconds):
+            return
         try:
-            if waited and self._lease is not None:
-                now = released(self._name, self._namespace, self._moment(), self._lease)
-                self._cluster.apply(now, field_manager=_MANAGER, force=True)
-                self._log.info("the lease is released")
+            self._candidate.release()
+            self._log.info("the lease is released")
         except ConvoyError as error:  # it ends by itself
             self._log.warning("the lease can't be released", reason=error.reason, message=str(error))
         finally:
-            if waited:
-                self._renewing.release()
-
-    def _try(self) -> bool:
-        """Take the Lease if it is free."""
-        found = self._read()
-        now = self._clock.monotonic()
-        self._sight.look(found, now)
-        return self._sight.may_take(now) and self._write(found) and self.held
-
-    def _read(self) -> Lease | None:
-        try:
-            return Lease.of(self._cluster.get(Kind.LEASE, self._namespace, self._name))
-        except NotFound:
-            return None
-
-    def _write(self, before: Lease | None) -> bool:
-        """Write the Lease as held by this one over the state ``before``; False where it isn't so any more."""
-        began = self._clock.monotonic()
-        wanted = taken(self._name, self._namespace, self._identity, self._lease_seconds, self._moment(), before)
-        try:
-            made = self._put(wanted, new=before is None)
-        except (AlreadyExists, Conflict):
-            return False
-        with self._changed:
-            self._lease = Lease.of(made)
-            if not self._ended.is_set():  # else the answer came too late
-                self._until = began + self._renew_seconds
-                self._changed.notify_all()
-        return True
-
-    def _put(self, wanted: Manifest, *, new: bool) -> Manifest:
-        if new:
-            return self._cluster.create(wanted, field_manager=_MANAGER)
-        return self._cluster.apply(wanted, field_manager=_MANAGER, force=True)
+            self._asking.release()
 
     def _start(self) -> None:
         self._log.info("this one leads")
@@ -187,36 +145,28 @@ class Election:
     def _renew(self) -> None:
         while not self._ended.wait(self._retry_seconds):
             try:
-                with self._renewing:
-                    if not (self._write(self._lease) or self._still_ours()):
+                with self._asking:
+                    if not self._ended.is_set() and not self._candidate.renew():
                         self._lose("another holds the lease, or it was deleted")
+                self._failing = False
             except ConvoyError as error:
-                self._log.warning("the lease can't be renewed", reason=error.reason, message=str(error))
-
-    def _still_ours(self) -> bool:
-        """Renew over what was written meanwhile, unless it was another candidate who wrote."""
-        found = self._read()
-        return found is not None and found.holder == self._identity and self._write(found)
+                self._tell("the lease can't be renewed", error)
 
     def _guard(self) -> None:
         """See to it that a loss is told in time, whatever request is waited for."""
-        with self._changed:
-            while self._until is not None and not self._ended.is_set():
-                left = self._until - self._clock.monotonic()
-                if left <= 0:
-                    break
-                self._changed.wait(left)
-        self._lose(f"it wasn't renewed for {self._renew_seconds:g} s")
+        while (left := self._candidate.until - self._clock.monotonic()) > 0:
+            if self._ended.wait(left):
+                return
+        self._lose("it wasn't renewed in time")
 
     def _lose(self, why: str) -> None:
-        with self._changed:
-            if self._ended.is_set():
-                return
+        if not self._ended.is_set():
             self._ended.set()
             self.lost.set()
-            self._changed.notify_all()
-        self._log.warning("this one leads no more", why=why)
+            self._log.warning("this one leads no more", why=why)
 
-    @staticmethod
-    def _moment() -> str:
-        return timestamp(datetime.now(UTC))
+    def _tell(self, what: str, error: ConvoyError) -> None:
+        """Log an outage, aloud when it begins."""
+        log = self._log.debug if self._failing else self._log.warning
+        log(what, reason=error.reason, message=str(error))
+        self._failing = True
