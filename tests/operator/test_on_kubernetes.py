@@ -23,7 +23,7 @@ from support.played_kubelet import PlayedKubelet, played_kubelet
 from support.waiting import until
 
 __all__ = ["admin", "identities", "kubeconfig", "namespace"]
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = pytest.mark.servers
 
 
 @pytest.fixture
@@ -53,6 +53,7 @@ def kubelet(cluster: KubernetesCluster, kubeconfig: Path, namespace: str, tmp_pa
         yield played
 
 
+@pytest.mark.long
 def test_a_job_trains_through_the_loss_of_a_worker_its_master_and_the_leading_operator(
     cluster: KubernetesCluster, kubeconfig: Path, namespace: str, kubelet: PlayedKubelet, tmp_path: Path
 ) -> None:
@@ -95,6 +96,25 @@ def test_a_job_trains_through_the_loss_of_a_worker_its_master_and_the_leading_op
         until(lambda: here.phase() == "Succeeded", "the job's end", timeout=60.0)
         cluster.delete(Kind.ELASTIC_JOB, namespace, "digits")
         until(lambda: here.left() == [], "all of it to be gone", timeout=60.0)
+
+
+def test_a_template_that_the_cluster_would_not_take_is_refused_by_its_path(
+    cluster: KubernetesCluster, kubeconfig: Path, namespace: str, tmp_path: Path
+) -> None:
+    here = Watched(cluster, namespace, tmp_path)
+    wrong = here.manifest()
+    del wrong["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["containers"][0]["image"]
+    cluster.create(wrong, field_manager="kubectl")
+    path = "spec.replicaSpecs.worker.template.spec.containers[0].image"
+    with operator(kubeconfig, namespace, tmp_path / "operator.log") as running:
+        [said] = until(
+            lambda: [one for one in here.job().status.conditions if path in one.message], path, timeout=40.0
+        )
+        assert (said.status, said.reason) == ("True", "InvalidManifest")
+        assert here.phase() == "Failed"
+        assert here.pods("worker") == here.pods("dlrover-master") == []
+        running.terminate()
+        assert running.wait(30) == 0
 
 
 def leads(log: Path) -> bool:

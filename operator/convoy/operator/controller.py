@@ -21,7 +21,7 @@ from convoy.operator import plan
 from convoy.operator.actions import CreateObject
 from convoy.operator.executor import Executor, Failure
 from convoy.operator.job import decide
-from convoy.operator.observe import observe, owner_job
+from convoy.operator.observe import Observed, observe, owner_job
 from convoy.operator.pods import Site
 from convoy.operator.queue import WorkQueue
 from convoy.operator.watches import Follower
@@ -45,16 +45,18 @@ class Controller:
         resync: float,
         watch: float = 1.0,
         namespaces: Sequence[str] = (),
+        vetted: Callable[[Observed], Observed] = lambda seen: seen,
         permitted: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; ``workers`` jobs at a time, ``watch`` seconds a watch, all jobs anew each ``resync`` seconds.
 
-        ``namespaces``: those whose jobs are carried out; none: all. ``permitted`` raises where this process may do
-        nothing more.
+        ``namespaces``: those whose jobs are carried out; none: all. ``vetted`` adds what the cluster has to say
+        against a job. ``permitted`` raises where this process may do nothing more.
         """
         self._cluster = cluster
         self._site = site
         self._clock = clock
+        self._vetted = vetted
         self._executor = Executor(cluster, permitted)
         self._queue: WorkQueue[JobKey] = WorkQueue(clock)
         self._nodes = _Nodes(cluster, clock, resync)
@@ -98,6 +100,8 @@ class Controller:
         namespace, name = key
         seen, plans = observe(self._cluster, namespace, name, self._nodes.capacity())
         now = datetime.fromtimestamp(self._clock.now(), UTC)
+        if seen is not None:
+            seen = self._vetted(seen)
         decision = plan.without_job(plans, now) if seen is None else decide(seen, self._site, now)
         for reason in decision.reasons:
             self._log.info(reason.message, job=name, namespace=namespace, reason=reason.reason)

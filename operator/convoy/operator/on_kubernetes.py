@@ -9,16 +9,16 @@ from pathlib import Path
 
 from convoy.core.api import names
 from convoy.core.api.errors import Fenced, InvalidSetting
-from convoy.core.cluster.kubernetes import open_cluster
+from convoy.core.cluster.kubernetes import KubernetesCluster, open_cluster
 from convoy.core.cluster.kubernetes.election import Election, identity
 from convoy.core.cluster.platform import Platform
-from convoy.core.cluster.port import Cluster
 from convoy.core.process import logs
 from convoy.core.process.clock import SystemClock
 from convoy.core.process.signals import stop_event
 from convoy.operator.controller import Controller
 from convoy.operator.pods import Site
 from convoy.operator.settings import OperatorSettings
+from convoy.operator.templates import Templates
 
 LEASE = "convoy-operator"
 _MASTER_COMMAND = ("convoy", "master")
@@ -51,16 +51,20 @@ def run(settings: OperatorSettings, kubeconfig: Path | None = None, context: str
         raise Fenced(f"the lease {settings.namespace}/{LEASE} was lost: another replica may lead")
 
 
-def _lead(cluster: Cluster, settings: OperatorSettings, election: Election, stop: threading.Event) -> None:
+def _lead(cluster: KubernetesCluster, settings: OperatorSettings, election: Election, stop: threading.Event) -> None:
     log = logs.get("operator.process")
+    here = site(settings)
     controller = Controller(
         cluster,
-        site(settings),
+        here,
         SystemClock(),
         workers=settings.workers,
         resync=settings.resync_seconds,
         watch=_WATCH_SECONDS,
         namespaces=settings.namespaces,
+        vetted=Templates(
+            lambda pod: cluster.create(pod, field_manager=names.MANAGER_OPERATOR, dry_run=True), here
+        ).vetted,
         permitted=election.check,
     )
     controller.start()
