@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from convoy.brain.simulate.application import Application
+from convoy.brain.simulate.batch import Batch
 from convoy.brain.simulate.cluster import Cluster
 from convoy.brain.simulate.engine import Settings, simulate
 from convoy.brain.simulate.policies import POLICIES
+from convoy.brain.simulate.policies.convoy import Others, build
+from convoy.brain.simulate.policies.convoy.batches import Batches
 from convoy.brain.simulate.policies.convoy.kinds import Ratios
 from convoy.brain.simulate.policy import Surroundings
 from convoy.brain.simulate.speeds import Speeds
@@ -117,3 +122,30 @@ def test_how_fast_a_kind_is_beside_another_comes_from_other_programs():
     assert 0.0 < ratios.of("fast", "slow").log < np.log(2.0)
     assert ratios.of("fast", "unheard of").spread == pytest.approx(0.7)
     assert Ratios(pd.DataFrame()).of("fast", "slow").log == 0.0
+
+
+@given(st.data())
+def test_each_size_gets_its_best_batch(data):
+    size = data.draw(st.integers(1, 5))
+    place = np.sort(np.array(data.draw(st.lists(st.integers(0, size - 1), max_size=12)), dtype=np.int64))
+    value = st.sampled_from([np.nan, 0.0, 1.0, 2.0, 3.0])
+    goodput = np.array(data.draw(st.lists(value, min_size=len(place), max_size=len(place))), dtype=np.float64)
+    rows = np.arange(1.0, len(place) + 1.0)
+    tried = Batches(place, rows, np.ones(len(place)), rows)
+    best, chosen = tried.best(goodput, size)
+    for one in range(size):
+        own = [(speed, row) for speed, row, at in zip(goodput, rows, place, strict=True) if at == one and speed > 0]
+        assert chosen[one] == (Batch(int(max(own)[1])) if own else None)
+        np.testing.assert_equal(best[one], max(own)[0] if own else np.nan)
+    np.testing.assert_array_equal(tried.most(np.stack([goodput, 2.0 * goodput]), size), np.stack([best, 2.0 * best]))
+
+
+def test_runs_share_what_the_history_teaches():
+    cluster, known, asked = Cluster.of([("slow", NODES, 4)]), truth(["slow"]), workload(4)
+    others = Others(history())
+    again = [
+        simulate("convoy", build(Surroundings(cluster, known, 30.0, 60.0), others), asked, cluster, known,
+                 Settings(60.0, 30.0))
+        for _ in range(2)
+    ]  # fmt: skip
+    assert again[0] == again[1] == run("convoy", past=history(), jobs=4)

@@ -18,7 +18,7 @@ CANDIDATES = 16
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Candidates (m,) of several sizes in one row after another."""
+    """Candidates (m,) of several sizes, those of one after those of another."""
 
     place: NDArray[np.int64]
     """Of the size that each is for."""
@@ -30,11 +30,22 @@ class Batches:
         """Return the best candidate's goodput for each size, NaN and None where there is none."""
         best = np.full(sizes, np.nan)
         chosen: list[Batch | None] = [None] * sizes
-        for row in np.argsort(goodput, kind="stable"):
-            if goodput[row] > 0.0:
-                best[self.place[row]] = goodput[row]
-                chosen[self.place[row]] = Batch(int(self.local[row]), int(self.accumulation[row]))
+        sound = np.flatnonzero(goodput > 0.0)
+        ordered = sound[np.lexsort((goodput[sound], self.place[sound]))]
+        last = np.flatnonzero(np.diff(self.place[ordered], append=sizes))  # of each size; of equals the largest batch
+        for row in ordered[last].tolist():
+            best[self.place[row]] = goodput[row]
+            chosen[self.place[row]] = Batch(int(self.local[row]), int(self.accumulation[row]))
         return best, chosen
+
+    def most(self, goodput: Array, sizes: int) -> Array:
+        """Return the best goodput (k, sizes) of several (k, m), NaN where there is none."""
+        best = np.full((len(goodput), sizes), np.nan)
+        if len(self.place):
+            first = np.flatnonzero(np.diff(self.place, prepend=-1))
+            found = np.maximum.reduceat(np.where(goodput > 0.0, goodput, -np.inf), first, axis=1)
+            best[:, self.place[first]] = np.where(found > 0.0, found, np.nan)
+        return best
 
 
 def batches(job: JobView, kind: str, replicas: NDArray[np.int64]) -> Batches:

@@ -21,6 +21,7 @@ from convoy.brain.simulate.placement import Placement, kind_of, placed, size
 from convoy.brain.simulate.policies.convoy import sizes as own
 from convoy.brain.simulate.policies.convoy.known import Known
 from convoy.brain.simulate.policies.convoy.learned import Learned
+from convoy.brain.simulate.policies.convoy.others import Others
 from convoy.brain.simulate.policy import JobView, Surroundings
 
 Array = NDArray[np.float64]
@@ -159,9 +160,10 @@ def _placement(sizes: Sizes, chosen: int, nodes: Sequence[int], cluster: Cluster
     return placed({there[node].index: each for node in nodes})
 
 
-def build(surroundings: Surroundings) -> Convoy:
-    """Return the policy with the models, fitted to the history."""
-    return Convoy(Learned(surroundings.history), surroundings.restart_seconds)
+def build(surroundings: Surroundings, others: Others | None = None) -> Convoy:
+    """Return the policy with the models, fitted to the history; ``others``: what was learned from it already."""
+    learned = Others(surroundings.history) if others is None else others
+    return Convoy(Learned(learned), surroundings.restart_seconds)
 
 
 def build_oracle(surroundings: Surroundings) -> Convoy:
