@@ -8,6 +8,7 @@ from convoy.core.api.job import ElasticJob, Strategy
 from convoy.core.api.resources import Room
 from convoy.core.api.template import template_key
 from convoy.core.api.v1 import brain_pb2
+from convoy.core.api.wishes import readable
 from convoy.master.decide.state import Facts
 
 
@@ -29,6 +30,7 @@ def facts(job: ElasticJob, *, brain: bool) -> Facts:
         pinned=metadata.annotations.get(names.ANNOTATION_PIN, "").lower() == "true",
         refusal=refusal,
         most_allowed=admission.workers_allowed(job),
+        total_samples=readable(metadata.annotations).total_samples,
     )
 
 

@@ -18,6 +18,7 @@ from convoy.core.api.errors import Conflict, ConvoyError, StaleEpoch, Unusable
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import condition
 from convoy.core.api.v1 import brain_pb2, master_pb2_grpc
+from convoy.core.cluster.platform import Platform
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.core.process import logs
 from convoy.core.process.clock import SystemClock
@@ -60,6 +61,8 @@ _GOODBYE_SECONDS = 5.0
 """After the job's end agents have so long to end by themselves before the status says that it is over."""
 _RETRY_SECONDS = 1.0
 _EPOCH_TRIES = 50
+_PROGRESS_EVERY = {Platform.LOCAL: 1.0, Platform.KUBERNETES: 30.0}
+"""Seconds between two writes of mere progress: an API server has thousands of jobs to hear of."""
 EXIT_STOPPED, EXIT_BROKEN, EXIT_FENCED = 0, 1, 3
 
 
@@ -235,6 +238,7 @@ class JobMaster:
             self._job.owner_reference(),
             said.to_json() if said is not None else None,
             lambda: self._brain.reach if self._brain is not None else None,
+            progress_every=_PROGRESS_EVERY[self._settings.platform],
         )
 
     def _take_hands(self) -> None:

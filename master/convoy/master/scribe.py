@@ -6,6 +6,7 @@ All writes pass through one thread, in order, so that an earlier status never ov
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -33,7 +34,11 @@ _WRITE_TRIES = 10
 
 
 class Scribe:
-    """The master's pen. ``reach`` tells whether the Brain is there, None where none is configured."""
+    """The master's pen.
+
+    ``reach`` tells whether the Brain is there, None where none is configured; ``progress_every``: seconds between two
+    writes of a status in which only the training's progress is new.
+    """
 
     def __init__(
         self,
@@ -43,6 +48,8 @@ class Scribe:
         owner: Manifest,
         condition: Manifest | None,
         reach: Callable[[], Reach | None],
+        *,
+        progress_every: float = _STATUS_EVERY,
     ) -> None:
         self._cluster = cluster
         self._conductor = conductor
@@ -50,6 +57,8 @@ class Scribe:
         self._owner = owner
         self._condition = condition
         self._reach = reach
+        self._progress_every = progress_every
+        self._written_at = -math.inf
         self._due = asyncio.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="master-scribe")
 
@@ -94,7 +103,7 @@ class Scribe:
         return True
 
     async def write_status(self, on_gone: Callable[[], None], on_fenced: Callable[[str], None]) -> None:
-        """Write the status when it changed, at most once a second.
+        """Write the status when it changed, at most once a second; what only moves with the steps less often.
 
         Runs until cancelled, or until a newer master's epoch stands there: then ``on_fenced`` is told.
         """
@@ -166,9 +175,12 @@ class Scribe:
         state, now = conductor.state, conductor.clock.now()
         self._condition = status.brain_condition(state, self._reach(), self._condition, now)
         manifest = status.manifest(state, self._pod, status.training(state, now, conductor.policy), self._condition)
-        if manifest == last:
+        moved_only = status.without_progress(manifest) == status.without_progress(last)
+        early = conductor.clock.monotonic() < self._written_at + self._progress_every
+        if last is not None and (manifest == last or (moved_only and early)):
             return last
         await self._in_thread(lambda: self._write_ours(manifest))
+        self._written_at = conductor.clock.monotonic()
         return manifest
 
     def _write_ours(self, manifest: Manifest) -> None:

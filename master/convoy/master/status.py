@@ -10,13 +10,15 @@ from convoy.core.api.job import OptimizeMode
 from convoy.core.api.meta import Manifest
 from convoy.core.api.moments import timestamp
 from convoy.master.brain import Reach
-from convoy.master.decide import speed
+from convoy.master.decide import scaling, speed
 from convoy.master.decide.draft import Draft
 from convoy.master.decide.policy import Policy
-from convoy.master.decide.scaling import single_job_notice
 from convoy.master.decide.state import GroupState, RoundState, State
 
 BRAIN_AVAILABLE = "BrainAvailable"
+_PROGRESS = ("step", "samplesPerSecond", "progress", "estimatedCompletionTime")
+_NO_END = datetime(2200, 1, 1, tzinfo=UTC).timestamp()
+"""From then on nobody waits for a job's end."""
 
 
 def training_state(state: State) -> str:
@@ -43,15 +45,38 @@ def training(state: State, now: float, policy: Policy) -> dict[str, Any]:
         "round": round_.number or None,
         "step": step if step >= 0 else None,
         "samplesPerSecond": round(current, 3) if current else None,
+        **_outlook(state, step, current, now, policy),
         "restarts": job.restarts,
         "relaunches": job.relaunches,
     }
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _outlook(state: State, step: int, speed_now: float, now: float, policy: Policy) -> dict[str, Any]:
+    """Return how far the job has come, and when it will be done, where it says how much there is to do."""
+    total, batch = state.facts.total_samples, scaling.global_batch(Draft(state, now, policy))
+    if not total or not batch:
+        return {}
+    done = min(total, (step + 1) * batch)
+    found: dict[str, Any] = {"progress": round(done / total, 4)}
+    if speed_now and done < total:
+        end = now + (total - done) / speed_now
+        if end < _NO_END:
+            found["estimatedCompletionTime"] = timestamp(datetime.fromtimestamp(end // 60 * 60, UTC))
+    return found
+
+
+def without_progress(manifest: Manifest | None) -> Manifest | None:
+    """Return what is applied but for what moves with every step."""
+    if manifest is None:
+        return None
+    training_part = {name: one for name, one in manifest["status"]["training"].items() if name not in _PROGRESS}
+    return {**manifest, "status": {**manifest["status"], "training": training_part}}
+
+
 def brain_condition(state: State, reach: Reach | None, before: dict[str, Any] | None, now: float) -> dict[str, Any]:
     """Return the condition BrainAvailable; its time moves only with its status. ``reach``: None without a Brain."""
-    notice = single_job_notice(state.facts.mode)
+    notice = scaling.single_job_notice(state.facts.mode)
     if reach is None:
         status, reason = "False", "NoBrain"
         message = "no Brain is configured: the job keeps the size that was asked for, and nothing is recorded"

@@ -47,6 +47,8 @@ _JOB_COLUMNS = (
     Column("Restarts", "integer", ".status.training.restarts"),
     Column("Mode", "string", ".spec.optimizeMode"),
     Column("Age", "date", ".metadata.creationTimestamp"),
+    Column("Progress", "number", ".status.training.progress", 1),
+    Column("ETA", "string", ".status.training.estimatedCompletionTime", 1),
     Column("Reason", "string", ".status.training.reason", 1),
 )
 _PLAN_COLUMNS = (

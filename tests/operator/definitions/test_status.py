@@ -120,13 +120,14 @@ def test_kubectl_prints_how_a_job_goes(server: AskedServer) -> None:
     job = server.create(whole_job())
     server.create(whole_job("quiet"))
     training = {"state": "Running", "reason": "SizeKept", "step": 41, "samplesPerSecond": 12.5, "restarts": 2}
+    training |= {"progress": 0.25, "estimatedCompletionTime": "2026-03-01T15:00:00Z"}
     server.apply(status_of(job, phase="Running", ready="1/2", training=training), OPERATOR, status=True)
     table = server.table("ElasticJob")
     shown = [column["name"] for column in table["columnDefinitions"] if not column["priority"]]
     assert shown == ["Name", "State", "Ready", "Step", "Speed", "Restarts", "Mode", "Age"]
     quiet, whole = (row["cells"] for row in table["rows"])
     assert whole[:7] == ["whole", "Running", "1/2", 41, 12.5, 2, "cluster"]
-    assert whole[8] == "SizeKept"
+    assert whole[8:11] == [0.25, "2026-03-01T15:00:00Z", "SizeKept"]
     assert quiet[:7] == ["quiet", None, None, None, None, None, "cluster"]
 
 

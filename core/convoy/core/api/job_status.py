@@ -64,6 +64,12 @@ class TrainingStatus(Model):
     round: int | None = None
     step: int | None = None
     samples_per_second: float | None = None
+    progress: float | None = Field(
+        default=None, ge=0, le=1, description="How much of its samples it trained on, where the job says how many."
+    )
+    estimated_completion_time: datetime | None = Field(
+        default=None, description="When it will have trained on all of them, at the present speed; to the minute."
+    )
     restarts: int | None = Field(default=None, description="Restarts of worker processes in place, counted.")
     relaunches: int | None = Field(default=None, description="Nodes that were replaced.")
 

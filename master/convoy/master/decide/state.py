@@ -312,6 +312,7 @@ class Facts:
     pinned: bool = False
     refusal: str = ""  # why this job can't be run at all
     most_allowed: int | None = None  # workers that spec.resourceLimits allows
+    total_samples: float = 0.0  # that the job trains on in all, where it says so
 
     @property
     def automatic(self) -> bool:
