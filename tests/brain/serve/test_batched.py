@@ -76,3 +76,28 @@ def test_without_the_noise_of_gradients_nothing_is_raised(adjustable: tuple[str,
 def test_a_job_that_doesnt_allow_it_is_left_alone() -> None:
     answer = plan(100.0, "workers", "batch", max_batch=0)
     assert (answer.decision, answer.target_batch, answer.notes) == (Decision.KEEP, 0, ())
+
+
+def test_what_is_predicted_is_a_speed_that_can_be_measured_whatever_it_was_chosen_by() -> None:
+    answer = plan(100.0, "workers", "batch")
+    measured = speed(pd.Series({"workers": 2, "batch_size": answer.target_batch / 2}))
+    assert answer.predicted == pytest.approx(measured)
+    assert answer.lower90 < measured < answer.upper90
+    assert answer.goodput < 0.99 * measured
+    chosen = next(option for option in answer.options if option.verdict == "chosen")
+    assert (chosen.predicted, chosen.goodput) == (answer.predicted, answer.goodput)
+    assert f"{answer.goodput:,.0f} of its initial batch are measured as {measured:,.0f} samples/s" in answer.message
+    for option in answer.options:
+        batch = option.batch or 512
+        assert option.predicted == pytest.approx(speed(pd.Series({"workers": 2, "batch_size": batch / 2})))
+
+
+def test_what_is_kept_is_predicted_in_speeds_too() -> None:
+    answer = plan(0.01, "workers", "batch")
+    assert answer.predicted == pytest.approx(answer.goodput) == pytest.approx(speed(seen(None).iloc[0]))
+    assert "measured as" not in answer.message
+
+
+def test_by_speed_alone_there_is_no_goodput() -> None:
+    assert math.isnan(plan(100.0, "workers").goodput)
+    assert math.isnan(plan(None, "workers", "batch").goodput)
