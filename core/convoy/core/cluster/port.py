@@ -41,6 +41,8 @@ class Kind(StrEnum):
     SERVICE = "Service"
     SECRET = "Secret"
     CONFIG_MAP = "ConfigMap"
+    SERVICE_ACCOUNT = "ServiceAccount"
+    ROLE_BINDING = "RoleBinding"
     NODE = "Node"
     LEASE = "Lease"
     """coordination.k8s.io/v1: who leads (see ``convoy.core.cluster.kubernetes.election``)."""
@@ -57,6 +59,8 @@ def api_version(kind: Kind) -> str:
             return names.API_VERSION
         case Kind.LEASE:
             return "coordination.k8s.io/v1"
+        case Kind.ROLE_BINDING:
+            return "rbac.authorization.k8s.io/v1"
         case _:
             return "v1"
 

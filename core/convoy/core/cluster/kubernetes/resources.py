@@ -27,6 +27,8 @@ RESOURCES = {
     Kind.SERVICE: Resource("", "v1", "services"),
     Kind.SECRET: Resource("", "v1", "secrets"),
     Kind.CONFIG_MAP: Resource("", "v1", "configmaps"),
+    Kind.SERVICE_ACCOUNT: Resource("", "v1", "serviceaccounts"),
+    Kind.ROLE_BINDING: Resource("rbac.authorization.k8s.io", "v1", "rolebindings"),
     Kind.NODE: Resource("", "v1", "nodes", namespaced=False),
     Kind.LEASE: Resource("coordination.k8s.io", "v1", "leases"),
     Kind.EVENT: Resource("", "v1", "events"),
