@@ -76,7 +76,7 @@ def test_what_the_jobs_annotations_ask_is_passed_on_and_what_cant_be_read_left_o
     assert question.remaining_samples == 1e6 - 100 * 256
     assert list(question.limits.allowed_workers) == [1, 2, 8]
     assert (question.pinned, question.frozen_until, question.limits.max_batch) == (True, 86400.0, 0)
-    assert list(question.adjustable) == ["workers"]
+    assert list(question.adjustable) == ["workers", "loaders"]
 
 
 def test_a_job_that_isnt_run_says_which_field_is_why():
