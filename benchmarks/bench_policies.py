@@ -1,13 +1,16 @@
 """Convoy's policies beside published ones on public workloads, in the simulator: completion times in pairs.
 
     python benchmarks/bench_policies.py --data DIR --results FILE.csv [--setting tuned-1.0 ...] [--policy NAME ...]
-        [--workload 1 ...] [--seed 0 ...] [--restart 30 120] [--processes N]
+        [--workload 1 ...] [--seed 0 ...] [--restart 30 120] [--processes N] [--by workload] [--only-summary]
 
 Every policy meets the same jobs and measurements. The history is the all-reduce data set; ``convoy`` leaves a job's
 own model out, under all of its names. Results are kept a job a row in FILE, and runs that are there aren't run again,
 so it can be interrupted; ``--only-summary`` runs nothing. ``newtrace-150`` is the first 150 jobs of each workload of
-``newtrace``, where all of them would take too long. The summary compares with the other policy that has the
-lowest geometric mean in a setting, and with what users request, and says the worst job.
+``newtrace``, where all of them would take too long.
+
+The summary is of the runs that are asked for, and of jobs that completed under all of the policies asked for. It
+compares with the other policy that has the lowest geometric mean in a setting, and with what users request, and says
+the worst job. ``--by workload`` makes one for each workload.
 """
 
 from __future__ import annotations
@@ -108,10 +111,10 @@ def runs(given: argparse.Namespace) -> Iterator[Run]:
                 yield Run(given.data, setting, restart, workload, seed, policy)
 
 
-def summary(results: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each setting and restart, each of ours beside the best other and beside what is requested."""
+def summary(results: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return, for each value of ``by``, each of ours beside the best other and beside what is requested."""
     found = []
-    for (setting, restart), rows in results.groupby(["setting", "restart"]):
+    for told, rows in results.groupby(by):
         logs = rows.assign(log=np.log(rows["seconds"])).pivot_table(
             index=["workload", "seed", "job"], columns="policy", values="log"
         )
@@ -120,9 +123,9 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
         others = [name for name in logs.columns if name not in OURS]
         best = min(others, key=lambda name: float(logs[name].mean())) if others else None
         for ours, other in itertools.product(OURS, dict.fromkeys([best, "requested"])):
-            if ours in logs.columns and other in logs.columns:
+            if len(logs) and ours in logs.columns and other in logs.columns:
                 found.append(
-                    {"setting": setting, "restart": restart, "ours": ours, "other": other, "pairs": len(logs),
+                    {**dict(zip(by, told, strict=True)), "ours": ours, "other": other, "pairs": len(logs),
                      **_paired(logs[ours] - logs[other]), "restarts/h": rates[ours],
                      "pollux's": rates.get("pollux", np.nan)}
                 )  # fmt: skip
@@ -130,21 +133,36 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _paired(logs: pd.Series) -> dict[str, object]:
-    """Return the geometric mean of ratios with an interval by bootstrap over jobs, seeds of a job together."""
+    """Return the geometric mean of ratios with intervals by bootstrap, over jobs (a job's seeds together) and over
+    whole workloads, whose jobs have met each other."""
     by_job = logs.groupby(["workload", "job"]).mean()
-    rng = np.random.default_rng(0)
-    values = by_job.to_numpy()
-    means = values[rng.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
-    low, high = np.exp(np.quantile(means, [0.025, 0.975]))
-    worst = logs.idxmax()
+    groups = [own.to_numpy() for _, own in by_job.groupby("workload")]
+    low, high = _interval([np.array([one]) for one in by_job])
+    apart_low, apart_high = _interval(groups) if len(groups) > 1 else (np.nan, np.nan)
     return {
-        "ratio": float(np.exp(values.mean())),
-        "low": float(low),
-        "high": float(high),
+        "ratio": float(np.exp(by_job.mean())),
+        "low": low,
+        "high": high,
+        "low w": apart_low,
+        "high w": apart_high,
         "p99": float(np.exp(np.percentile(logs, 99))),
         "worst": float(np.exp(logs.max())),
-        "worst job": "/".join(map(str, worst)) if isinstance(worst, tuple) else str(worst),
+        "worst job": "/".join(map(str, np.atleast_1d(logs.idxmax()))),
     }
+
+
+def _interval(groups: list[np.ndarray]) -> tuple[float, float]:
+    """Return the 95 % interval of the geometric mean, groups drawn whole."""
+    sums, counts = np.array([own.sum() for own in groups]), np.array([len(own) for own in groups])
+    drawn = np.random.default_rng(0).integers(len(groups), size=(RESAMPLES, len(groups)))
+    low, high = np.exp(np.quantile(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1), [0.025, 0.975]))
+    return float(low), float(high)
+
+
+def asked_for(results: pd.DataFrame, given: argparse.Namespace) -> pd.DataFrame:
+    """Return the rows of the runs that are asked for."""
+    keys = pd.MultiIndex.from_tuples([run.key for run in runs(given)], names=KEY)
+    return results[pd.MultiIndex.from_frame(results[KEY]).isin(keys)]
 
 
 def main() -> None:
@@ -159,6 +177,7 @@ def main() -> None:
     parser.add_argument("--restart", nargs="+", type=float, default=[30.0, 120.0])
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--only-summary", action="store_true")
+    parser.add_argument("--by", nargs="*", default=[], choices=["workload", "seed"])
     given = parser.parse_args()
     known = pd.read_csv(given.results) if given.results.is_file() else pd.DataFrame(columns=KEY)
     done = set(known[KEY].itertuples(index=False, name=None))
@@ -169,7 +188,8 @@ def main() -> None:
             found, run = future.result(), waiting[future]
             found.to_csv(given.results, mode="a", index=False, header=not given.results.is_file())
             print(*run.key, f"mean {found['seconds'].mean():.0f} s, {found['restarts'].sum()} restarts", flush=True)
-    print(summary(pd.read_csv(given.results)).round(3).to_string(index=False))
+    results = asked_for(pd.read_csv(given.results), given)
+    print(summary(results, ["setting", "restart", *given.by]).round(3).to_string(index=False))
 
 
 if __name__ == "__main__":
