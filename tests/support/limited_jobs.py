@@ -1,4 +1,7 @@
-"""Simulated jobs of which it is known what limits them; written apart from the model's own physics."""
+"""Simulated jobs of which it is known what limits them; written apart from the model's own physics.
+
+Columns beside a history's: ``limit``, and ``computing``, the part of a step in which a worker computes.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ def all_reduce_job(name: str, limit: str, generator: np.random.Generator, noise:
             exchange = 0.0 if workers == 1 else sync * (2 - 2 / workers)
             seconds = compute * batch / 32 + fixed + exchange
             speed = workers * batch / seconds * np.exp(noise * generator.standard_normal())
-            rows.append((workers, workers, batch, speed, limit))
-    frame = pd.DataFrame(rows, columns=["workers", "nodes", "batch_size", "throughput", "limit"])
+            rows.append((workers, workers, batch, speed, limit, 1 - exchange / seconds))
+    frame = pd.DataFrame(rows, columns=["workers", "nodes", "batch_size", "throughput", "limit", "computing"])
     return frame.assign(job=name, strategy="allreduce", window_seconds=60.0)
 
 
@@ -34,8 +37,8 @@ def served_job(name: str, limit: str, generator: np.random.Generator, noise: flo
         for workers in (1, 2, 4, 8):
             seconds = compute + traffic * workers / 8 / ps
             speed = 32 * workers / seconds * np.exp(noise * generator.standard_normal())
-            rows.append((ps, workers, 32.0, speed, limit))
-    frame = pd.DataFrame(rows, columns=["ps", "workers", "batch_size", "throughput", "limit"])
+            rows.append((ps, workers, 32.0, speed, limit, compute / seconds))
+    frame = pd.DataFrame(rows, columns=["ps", "workers", "batch_size", "throughput", "limit", "computing"])
     return frame.assign(job=name, strategy="ps", mode="sync", window_seconds=60.0)
 
 

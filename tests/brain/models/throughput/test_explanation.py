@@ -19,6 +19,7 @@ from convoy.core.api.errors import InvalidInput
 from support.limited_jobs import ALL_REDUCE, SERVED, all_reduce_job, jobs, served_job
 
 SEEDS = (0, 1, 2)
+TRUTH = ["limit", "computing"]
 
 
 @cache
@@ -37,7 +38,7 @@ def slow_servers() -> pd.DataFrame:
 
 
 def asked(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.drop(columns=["throughput", "limit"])
+    return rows.drop(columns=["throughput", *TRUTH])
 
 
 def at(rows: pd.DataFrame, *sizes: tuple[int, int]) -> pd.DataFrame:
@@ -129,6 +130,30 @@ def test_leaving_out_agrees_with_weights_and_with_a_prediction_without(
         said = model.predict(seen[~mine], asked(seen[mine]))["mean"].iloc[0]
         linear = -one.weight * float(np.log(seen.loc[mine, "throughput"].iloc[0] / said))
         assert np.log1p(one.without) == pytest.approx(linear, abs=0.05)
+
+
+def test_of_many_observations_one_is_left_out_without_inferring_anew(
+    monkeypatch: pytest.MonkeyPatch, model: ThroughputModel, slow_servers: pd.DataFrame
+) -> None:
+    """Drawn anew with the same draws, it says what a prediction without it says, and is quicker."""
+    seen = slow_servers[slow_servers["workers"] < 8].drop(columns=TRUTH).reset_index(drop=True)
+    seen = pd.concat([seen, seen.assign(batch_size=64.0, throughput=seen["throughput"] * 1.3)], ignore_index=True)
+    query = asked(at(slow_servers, (1, 8)))
+    now = model.predict(seen, query)["mean"].iloc[0]
+    inferred = []
+
+    def counting(observations: Observations, *rest: Any) -> Posterior:
+        inferred.append(len(observations))
+        return infer(observations, *rest)
+
+    monkeypatch.setattr("convoy.brain.models.throughput.model.infer", counting)
+    left_out = [one for one in model.explain(seen, query).observations if np.isfinite(one.without)]
+    assert len(left_out) == 2
+    assert len(inferred) < 2
+    for one in left_out:
+        mine = np.all([seen[name] == one.configuration[name] for name in ("ps", "workers", "batch_size")], axis=0)
+        without = model.predict(seen[~mine], query)["mean"].iloc[0]
+        assert one.without == pytest.approx(without / now - 1, abs=0.02)
 
 
 def test_an_outlier_is_told_to_count_less(model: ThroughputModel, slow_servers: pd.DataFrame) -> None:

@@ -24,7 +24,7 @@ from convoy.brain.models.throughput.physics import (
     step_of,
 )
 from convoy.brain.models.throughput.prior import default_scope
-from convoy.brain.models.throughput.shares import GROUPS, TERMS, grouped, shares_of, told_apart
+from convoy.brain.models.throughput.shares import GROUPS, TERMS, doubted, grouped, shares_of, told_apart
 
 DEFAULT = default_scope(Form()).mean
 THETA = st.lists(st.floats(-6, 2), min_size=SIZE, max_size=SIZE).map(np.array)
@@ -107,3 +107,27 @@ def test_what_depends_on_the_batch_is_told_apart_only_where_draws_agree_on_it() 
         told = told_apart(theta, shares)
         assert ("samples" in told) is apart
         assert np.sum(list(told.values()), axis=0) == pytest.approx(1.0)
+
+
+@given(THETA, st.sampled_from([0.0, 3.0]), st.floats(0.001, 2.0))
+def test_doubted_shares_are_shares_of_one_step_and_nothing_stays_nothing(
+    theta: np.ndarray, ps: float, off: float
+) -> None:
+    shares = shares_of(np.tile(theta, (4, 1)), sizes([1, 4, 16], [1, 2, 16], ps))
+    found = doubted(shares, np.full(4, off**2), np.random.default_rng(0))
+    assert np.sum(list(found.values()), axis=0) == pytest.approx(1.0)
+    for name, share in shares.items():
+        assert np.min(found[name]) >= 0.0
+        assert not found[name][share == 0].any()
+
+
+@pytest.mark.parametrize("off", [0.05, 0.3])
+def test_doubted_shares_scatter_around_the_formula_s_as_far_as_it_is_off(off: float) -> None:
+    """Of two parts, one of s: the step is off by ``off``, so its share by off sqrt(s (1 - s) / (1 + off^2))."""
+    shares = shares_of(np.tile(DEFAULT, (20_000, 1)), sizes([4], [4]))
+    groups = grouped(shares)
+    assert groups["servers"].max() == groups["cores"].max() == 0.0
+    share = groups["compute"][0, 0]
+    found = grouped(doubted(shares, np.full(20_000, off**2), np.random.default_rng(0)))["compute"]
+    assert found.mean() == pytest.approx(share, abs=0.01)
+    assert found.std() == pytest.approx(off * np.sqrt(share * (1 - share) / (1 + off**2)), rel=0.03)

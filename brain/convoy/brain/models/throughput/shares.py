@@ -104,17 +104,18 @@ def doubted(shares: dict[str, Array], variance: Array, generator: np.random.Gene
     """Return the shares as they may be, given that the formula is off.
 
     By how much is known of a whole step alone (``variance`` of its logarithm, (draws,)), not in which of its parts.
-    So each group of terms is taken to be off by an error of its own, alike in size, that together make a step as far
-    off as steps are: with shares s and one variance v of each, the step's is v sum(s^2). A part that is all of a step
-    stays so, whatever the error.
+    If each stretch of a step errs by itself, a group of terms errs by a variance in proportion to its length: with
+    gamma errors, the groups' shares are Dirichlet around what the formula says, of concentration 1 / ``variance``.
+    Means stay; what is all or nothing of a step stays so.
     """
-    groups = grouped(shares)
-    squares = np.sum([share**2 for share in groups.values()], axis=0)
-    spread = np.sqrt(variance[:, None] / squares)
-    factors = {name: np.exp(spread * generator.standard_normal(spread.shape)) for name in groups}
+    factors = {}
+    for name, share in grouped(shares).items():
+        drawn = generator.standard_gamma(share / variance[:, None]) * variance[:, None]
+        factors[name] = np.where(share > 0, drawn / np.where(share > 0, share, 1.0), 1.0)
     found = {name: share * factors[TERMS[name].group] for name, share in shares.items()}
     total = np.sum(list(found.values()), axis=0)
-    return {name: share / total for name, share in found.items()}
+    known = total > 0  # an error beyond all measure leaves nothing to divide
+    return {name: np.where(known, one / np.where(known, total, 1.0), shares[name]) for name, one in found.items()}
 
 
 def told_apart(theta: Array, shares: dict[str, Array]) -> dict[str, Array]:
