@@ -15,7 +15,7 @@ from convoy.cli import explain
 from convoy.cli.demo.stage import Stage
 from convoy.cli.explain import elsewhere, explanation
 from convoy.cli.jobs import latest
-from convoy.cli.screen import counted
+from convoy.cli.screen import Working, counted
 from convoy.cli.told import Answer, Happened, Told
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.pod import Pod
@@ -124,3 +124,20 @@ def test_the_demo_reads_no_markup(tmp_path: Path) -> None:
 
 def test_one_is_no_plural() -> None:
     assert [counted(number, "pod") for number in (0, 1, 2)] == ["0 pods", "1 pod", "2 pods"]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_is_being_done_is_shown_as_it_is_and_leaves_stdout_alone(monkeypatch, capsys):
+    terminal = _Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with Working("looking") as line:
+        line(f"job 1 of 2: {SAID}")
+        print("the answer")
+    assert SAID in terminal.getvalue()
+    assert "0:00:0" in terminal.getvalue()
+    assert capsys.readouterr().out == "the answer\n"

@@ -8,10 +8,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from convoy.cli import backtest_series, backtest_table, database, local
-from convoy.cli.screen import counted, screen
+from convoy.cli.screen import Working, counted, screen
 from convoy.core.api.errors import InvalidSetting, Unusable
 
 if TYPE_CHECKING:
@@ -139,13 +137,12 @@ def _store(database_url: str | None) -> Iterator[Engine]:
 @contextmanager
 def _progress() -> Iterator[backtest_series.Tell]:
     """Show on a terminal what is done; nothing where stderr is none."""
-    console = Console(stderr=True)
     done: dict[str, int] = {}
-    with console.status("reading the data ...") as status:
+    with Working("reading the data") as line:
 
         def tell(data: str, job: str) -> None:
             done[data] = done.get(data, 0) + 1
-            status.update(f"{data}: {job} done, {done[data]} so far")
+            line(f"{data}: {job} done, {done[data]} so far")
 
         yield tell
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from convoy.cli import database, local
-from convoy.cli.screen import screen
+from convoy.cli.screen import Working, screen
 from convoy.core.api.errors import InvalidInput
 
 if TYPE_CHECKING:
     import threading
-
-    from rich.status import Status
 
     from convoy.brain.batch.process import Told
     from convoy.brain.batch.work import Surroundings
@@ -68,13 +65,19 @@ def run(
 
     logs.configure("batch")
     stop = stop_event()
-    with _shown() as progress, _surroundings(database_url, mode, where, progress, stop) as around:
+    with _Shown() as progress, _surroundings(database_url, mode, where, progress, stop) as around:
         if around is None:
             return 0
         from convoy.brain.batch.process import run_every, run_once
 
         if repeated:
-            run_every(around, window, deadline, lambda told: _tell(told, as_json=as_json))
+
+            def tell(told: Told) -> None:
+                progress.clear()
+                _tell(told, as_json=as_json)
+                progress("", f"waiting until the window to {told.window.next_end:%Y-%m-%d %H:%M} UTC is over")
+
+            run_every(around, window, deadline, tell)
             return 0
         told = run_once(around, window, deadline)
         progress.clear()
@@ -89,6 +92,7 @@ def _surroundings(
     """Give what the batch works with; None where the process was told to stop meanwhile."""
     from convoy.brain.batch.engines import fitter_of
     from convoy.brain.batch.work import Mode, Surroundings
+    from convoy.brain.features.capacity_file import given_by
     from convoy.brain.settings import BrainSettings
     from convoy.brain.store.engine import check, open_engine
     from convoy.brain.store.migrate import migrate_when_up
@@ -97,6 +101,8 @@ def _surroundings(
 
     cluster = local.existing_cluster()
     settings = BrainSettings.load(database_url=database_url or database.for_readers(cluster))
+    if settings.capacity_file is not None:
+        given_by(settings.capacity_file)  # each run reads it anew; what can't be right is better said now
     url, fitter = settings.database(), fitter_of(where)
     if url.startswith("sqlite"):
         check(url, must_exist=True)
@@ -126,37 +132,36 @@ def _surroundings(
 class _Shown:
     """Progress: one line that changes on a terminal; elsewhere a line a stage."""
 
-    def __init__(self, status: Status | None) -> None:
-        self._status = status
+    def __init__(self) -> None:
+        self._line: Working | None = None
+        self._held = ExitStack()
         self._stage = ""
-        self._begun = time.monotonic()
+
+    def __enter__(self) -> _Shown:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.clear()
 
     def __call__(self, stage: str, what: str) -> None:
-        """Show what is done in a stage."""
+        """Show what is done in a stage; "": between runs."""
         from convoy.brain.batch.stages import STAGES
 
         names = [name for name, _ in STAGES]
         place = f"[{names.index(stage) + 1}/{len(names)}] " if stage in names else ""
-        text = f"{place}{stage}" + (f": {what}" if what else "")
-        if self._status is not None:
-            self._status.update(f"{text} ({time.monotonic() - self._begun:.0f} s)")
-        elif stage != self._stage:
+        text = f"{place}{stage}" + (f": {what}" if stage and what else what)
+        if sys.stderr.isatty():
+            if self._line is None:
+                self._line = self._held.enter_context(Working(text))
+            self._line(text)
+        elif stage and stage != self._stage:
             screen(sys.stderr).print(text)
         self._stage = stage
 
     def clear(self) -> None:
         """Show nothing any more."""
-        if self._status is not None:
-            self._status.stop()
-
-
-@contextmanager
-def _shown() -> Iterator[_Shown]:
-    if not sys.stderr.isatty():
-        yield _Shown(None)
-        return
-    with screen(sys.stderr).status("looking what is to be done ...") as status:
-        yield _Shown(status)
+        self._held.close()
+        self._line = None
 
 
 def _tell(told: Told, *, as_json: bool) -> None:

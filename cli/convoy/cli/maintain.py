@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 
-from rich.console import Console
-
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store.engine import check, open_engine, shown
 from convoy.brain.store.maintain import Maintained, maintain
 from convoy.brain.store.migrate import require_schema
 from convoy.brain.store.partitions import TABLES
+from convoy.cli.screen import Working
 
 
 def run(database_url: str | None) -> None:
@@ -25,15 +24,14 @@ def run(database_url: str | None) -> None:
     url = settings.database()
     check(url, must_exist=True)
     engine = open_engine(url, must_exist=True)
-    console = Console(stderr=True)
     counts: dict[str, int] = {}
     try:
         require_schema(engine)
-        with console.status("looking what is to be done ...") as status:
+        with Working("looking what is to be done") as line:
 
             def progress(step: str, count: int) -> None:
                 counts[step] = counts.get(step, 0) + count
-                status.update(", ".join(f"{number:,} {name}" for name, number in counts.items()))
+                line(", ".join(f"{number:,} {name}" for name, number in counts.items()))
 
             done = maintain(engine, datetime.now(UTC), settings.retention(), progress=progress)
     finally:

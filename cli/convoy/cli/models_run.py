@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 from sqlalchemy.engine import Engine
@@ -22,7 +21,7 @@ from convoy.brain.store.engine import check, open_engine
 from convoy.brain.store.migrate import require_schema
 from convoy.brain.store.model_files import Registry, Stage, Version
 from convoy.cli import database, local
-from convoy.cli.screen import counted, screen
+from convoy.cli.screen import Working, counted, screen
 from convoy.core.api.errors import NotFound
 from convoy.core.process import logs
 from convoy.core.process.files import write_atomically
@@ -160,10 +159,10 @@ def fit_all(database_url: str | None, models: list[str], *, promote: bool) -> No
         wanted = list(dict.fromkeys(models)) or list(RECIPES)
         missing = 0
         for name in wanted:
-            with screen(sys.stderr).status(f"{name} ...") as status:
+            with Working(name) as line:
 
-                def progress(step: str, name: str = name, status: Status = status) -> None:
-                    status.update(f"{name}: {step} ...")
+                def progress(step: str, name: str = name, line: Working = line) -> None:
+                    line(f"{name}: {step}")
 
                 try:
                     fitted = fit(engine, registry, name, clock, fresh=fresh, promote=promote, progress=progress)

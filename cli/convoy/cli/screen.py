@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import TracebackType
 from typing import TextIO
 
 from rich.console import Console
@@ -24,3 +25,30 @@ def screen(file: TextIO | None = None, *, wide: bool = False) -> Console:
 def counted(number: int, noun: str) -> str:
     """Return a number of things in words: ``1 node``, ``2 nodes``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+class Working:
+    """A line on the terminal that stderr is: what is being done, and for how long; nothing where it is none.
+
+    What is printed to stdout meanwhile goes there, as it would without the line.
+    """
+
+    def __init__(self, text: str) -> None:
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # most commands need none
+
+        columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+        self._line = Progress(*columns, console=screen(sys.stderr), transient=True, redirect_stdout=False)
+        self._task = self._line.add_task(text, total=None)
+
+    def __enter__(self) -> Working:
+        self._line.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._line.stop()
+
+    def __call__(self, text: str) -> None:
+        """Show something else."""
+        self._line.update(self._task, description=text)

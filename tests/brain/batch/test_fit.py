@@ -62,7 +62,9 @@ def test_a_model_that_learned_something_becomes_the_first_champion(engine, home,
     version = found.version
     assert (version.stage, version.rows, version.jobs) == (Stage.CHAMPION, 96, 12)
     assert version.schema_hash == schema_of(OBSERVATIONS).hash
-    assert len(steps) == 3
+    assert steps[0] == "reading the store"
+    assert "testing it: job 1 of 12" in steps
+    assert steps[-1] == "testing the baseline: job 12 of 12"
     contest = registry.read(version).facts.contest
     assert (contest.baseline.of, contest.champion) == (NO_HISTORY, None)
     assert contest.candidate.comparable(contest.baseline)

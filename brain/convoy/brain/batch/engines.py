@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from convoy.brain.batch.fit import Order, Progress, make
+from convoy.brain.batch.fit import Order, make
+from convoy.brain.batch.recipes import Progress
 from convoy.brain.models.registry import ModelFile
 from convoy.core.api.errors import InvalidInput
 from convoy.core.process.clock import Clock, SystemClock

@@ -6,7 +6,6 @@ registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -14,7 +13,7 @@ from typing import Any, cast
 import pandas as pd
 from sqlalchemy.engine import Engine
 
-from convoy.brain.batch.recipes import Champion, recipe_of
+from convoy.brain.batch.recipes import Champion, Progress, recipe_of
 from convoy.brain.features.schema import schema_of
 from convoy.brain.models.registry import Facts, ModelFile, Promotion
 from convoy.brain.models.registry.facts import frame_digest
@@ -23,8 +22,6 @@ from convoy.brain.store.model_files import Registry, Version
 from convoy.core.api.envelope import VERSION
 from convoy.core.api.errors import NotFound
 from convoy.core.process.clock import Clock
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +117,7 @@ def make(order: Order, clock: Clock, progress: Progress = lambda step: None) -> 
     begun = clock.monotonic()
     model = kind().fit(frame)
     seconds = clock.monotonic() - begun
-    progress("testing it beside its rivals")
-    contest = recipe.contest(frame, model, order.champion)
+    contest = recipe.contest(frame, model, order.champion, progress)
     moments = frame[recipe.moment].dropna()
     facts = Facts(
         name=order.name,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from convoy.brain.batch.engines import Made
-from convoy.brain.batch.fit import Order, Progress, make
+from convoy.brain.batch.fit import Order, make
+from convoy.brain.batch.recipes import Progress
 from convoy.brain.models.registry import ModelFile
 from convoy.brain.models.registry.codec import decode, encode
 from convoy.brain.models.registry.kinds import kind_of

@@ -31,6 +31,9 @@ SILENT = timedelta(seconds=600)
 """A job of which nothing was reported for that long is over, even if nobody said so."""
 
 Champion = Loaded[Any] | None
+Progress = Callable[[str], None]
+Test = Callable[[Any, str, Progress], BackTest]
+"""Tests a model, named as in its back-test, and tells each step."""
 NO_HISTORY = "the model without history"
 LAST_WEEK = "last week's same hour"
 DLROVER = "DLRover's rules"
@@ -51,7 +54,7 @@ class Recipe:
 
     layout: Layout
     read: Callable[[Engine, datetime], pd.DataFrame]
-    contest: Callable[[pd.DataFrame, Restorable, Champion], Contest]
+    contest: Callable[[pd.DataFrame, Restorable, Champion, Progress], Contest]
     jobs: tuple[str, ...]
     moment: str
     nothing: str
@@ -71,17 +74,34 @@ def recipe_of(name: str) -> Recipe:
     return RECIPES[name]
 
 
+def _contest(test: Test, model: Any, baseline: tuple[Any, str], champion: Champion, tell: Progress) -> Contest:
+    """Test a model, the baseline and the champion, one after the other."""
+
+    def tested(what: str, asked: Any, of: str) -> BackTest:
+        tell(f"testing {what}")
+        return test(asked, of, lambda step: tell(f"testing {what}: {step}"))
+
+    return Contest(
+        tested("it", model, "candidate"),
+        tested("the baseline", *baseline),
+        None if champion is None else tested("the champion", champion.model, champion.version.digest),
+    )
+
+
+def _kind(model: Any) -> Any:
+    """Return the class of a model: of which the method is tested, not what one learned."""
+    return model if isinstance(model, type) else type(model)
+
+
 def _speeds(engine: Engine, now: datetime) -> pd.DataFrame:
     return frames.history(engine, over_since=now - SILENT)
 
 
-def _speed_contest(history: pd.DataFrame, model: Restorable, champion: Champion) -> Contest:
+def _speed_contest(history: pd.DataFrame, model: Restorable, champion: Champion, tell: Progress) -> Contest:
     rows = asked_rows(history)
     naive: Any = cast(Any, kind_of("throughput").model())().fit(history.iloc[:0])
-    return Contest(
-        speed_trial(cast(Any, model), rows, "candidate"),
-        speed_trial(naive, rows, NO_HISTORY),
-        None if champion is None else speed_trial(champion.model, rows, champion.version.digest),
+    return _contest(
+        lambda asked, of, step: speed_trial(asked, rows, of, step), model, (naive, NO_HISTORY), champion, tell
     )
 
 
@@ -89,13 +109,11 @@ def _hours(engine: Engine, now: datetime) -> pd.DataFrame:
     return frames.cluster_hours(engine, until=now.replace(minute=0, second=0, microsecond=0))
 
 
-def _demand_contest(series: pd.DataFrame, model: Restorable, champion: Champion) -> Contest:
+def _demand_contest(series: pd.DataFrame, model: Restorable, champion: Champion, tell: Progress) -> Contest:
     from convoy.brain.models.demand import SeasonalNaive
 
-    return Contest(
-        demand_trial(cast(Any, type(model)), series, "candidate"),
-        demand_trial(SeasonalNaive, series, LAST_WEEK),
-        None if champion is None else demand_trial(type(champion.model), series, champion.version.digest),
+    return _contest(
+        lambda asked, of, _: demand_trial(_kind(asked), series, of), model, (SeasonalNaive, LAST_WEEK), champion, tell
     )
 
 
@@ -103,13 +121,11 @@ def _usage(engine: Engine, now: datetime) -> pd.DataFrame:
     return frames.memory_usage(engine, until=now)
 
 
-def _memory_contest(usage: pd.DataFrame, model: Restorable, champion: Champion) -> Contest:
+def _memory_contest(usage: pd.DataFrame, model: Restorable, champion: Champion, tell: Progress) -> Contest:
     from convoy.brain.models.memory import DlroverRule
 
-    return Contest(
-        memory_trial(cast(Any, type(model)), usage, "candidate"),
-        memory_trial(cast(Any, DlroverRule), usage, DLROVER),
-        None if champion is None else memory_trial(type(champion.model), usage, champion.version.digest),
+    return _contest(
+        lambda asked, of, _: memory_trial(_kind(asked), usage, of), model, (DlroverRule, DLROVER), champion, tell
     )
 
 
@@ -117,13 +133,11 @@ def _jobs(engine: Engine, now: datetime) -> pd.DataFrame:
     return startup_jobs(engine, until=now)
 
 
-def _startup_contest(jobs: pd.DataFrame, model: Restorable, champion: Champion) -> Contest:
+def _startup_contest(jobs: pd.DataFrame, model: Restorable, champion: Champion, tell: Progress) -> Contest:
     from convoy.brain.models.startup import DlroverRules
 
-    return Contest(
-        startup_trial(cast(Any, type(model)), jobs, "candidate"),
-        startup_trial(DlroverRules, jobs, DLROVER),
-        None if champion is None else startup_trial(type(champion.model), jobs, champion.version.digest),
+    return _contest(
+        lambda asked, of, _: startup_trial(_kind(asked), jobs, of), model, (DlroverRules, DLROVER), champion, tell
     )
 
 
@@ -131,17 +145,13 @@ def _noise(engine: Engine, now: datetime) -> pd.DataFrame:
     return frames.gradient_noise(engine, until=now)
 
 
-def _efficiency_contest(noise: pd.DataFrame, model: Restorable, champion: Champion) -> Contest:
+def _efficiency_contest(noise: pd.DataFrame, model: Restorable, champion: Champion, tell: Progress) -> Contest:
     rows = efficiency.asked_rows(noise)
 
-    def tested(kind: object, of: str, *, learns: bool = True) -> BackTest:
-        return efficiency.efficiency_trial(cast(Any, kind), rows, of, learns=learns)
+    def test(asked: Any, of: str, _: Progress) -> BackTest:
+        return efficiency.efficiency_trial(_kind(asked), rows, of, learns=of != NO_HISTORY)
 
-    return Contest(
-        tested(type(model), "candidate"),
-        tested(type(model), NO_HISTORY, learns=False),
-        None if champion is None else tested(type(champion.model), champion.version.digest),
-    )
+    return _contest(test, model, (model, NO_HISTORY), champion, tell)
 
 
 RECIPES: Mapping[str, Recipe] = {

@@ -7,7 +7,7 @@ job is observed (``ThroughputModel``), so a job can be asked about that the mode
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from typing import Protocol as Interface
 
@@ -53,16 +53,23 @@ def asked_rows(history: pd.DataFrame) -> pd.DataFrame:
     return enough[enough["job"].isin(names[:MOST_JOBS])].reset_index(drop=True)
 
 
-def speed_trial(model: SpeedModel, rows: pd.DataFrame, of: str) -> BackTest:
+def speed_trial(
+    model: SpeedModel, rows: pd.DataFrame, of: str, tell: Callable[[str], None] = lambda step: None
+) -> BackTest:
     """Return the back-test of a fitted model.
 
     Args:
         model: fitted.
         rows: of ``asked_rows``.
         of: whose the back-test is.
+        tell: is told each step: a model that learns anew what a job left out takes seconds for each.
     """
-    scores = tuple(_score(model, str(name), own.reset_index(drop=True)) for name, own in _by_job(rows))
-    return BackTest(of, PROTOCOL, LEVEL, frame_digest(rows), scores)
+    jobs = list(_by_job(rows))
+    scores = []
+    for place, (name, own) in enumerate(jobs, 1):
+        tell(f"job {place} of {len(jobs)}")
+        scores.append(_score(model, str(name), own.reset_index(drop=True)))
+    return BackTest(of, PROTOCOL, LEVEL, frame_digest(rows), tuple(scores))
 
 
 def _by_job(rows: pd.DataFrame) -> Iterator[tuple[Any, pd.DataFrame]]:
