@@ -16,6 +16,7 @@ from convoy.core.api import names
 from convoy.core.api.job import ElasticJob
 from convoy.core.cluster.kubernetes import KubernetesCluster, open_cluster
 from convoy.core.cluster.port import Kind
+from support.accounts import DEPLOY, applied, kubeconfig_of
 from support.api_server import admin, identities, kubeconfig, namespace
 from support.command import COMMAND
 from support.machine import EXAMPLES, digits, records_in
@@ -34,15 +35,27 @@ def cluster(kubeconfig: Path) -> Iterator[KubernetesCluster]:
 
 @contextmanager
 def operator(kubeconfig: Path, namespace: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a replica of the operator for one namespace."""
-    command = [*COMMAND, "operator", "--kubernetes", "--kubeconfig", str(kubeconfig), "--namespace", namespace]
+    """Run a replica of the operator for one namespace, with the rights that deploy/ gives it."""
+    own = kubeconfig_of(kubeconfig, namespace, "convoy-operator", log.parent)
+    command = [*COMMAND, "operator", "--kubernetes", "--kubeconfig", str(own), "--namespace", namespace]
+    settings = {
+        names.ENV_POD_NAMESPACE: namespace,
+        "CONVOY_MASTER_ACCOUNT": "convoy-master",
+        "CONVOY_MASTER_ROLE": "convoy-master",
+    }
     with open(log, "ab") as output:
-        process = subprocess.Popen(command, stderr=output, env={**os.environ, names.ENV_POD_NAMESPACE: namespace})
+        process = subprocess.Popen(command, stderr=output, env={**os.environ, **settings})
     try:
         yield process
     finally:
         process.kill()
         process.wait(20)
+
+
+@pytest.fixture(autouse=True)
+def rights(kubeconfig: Path, namespace: str) -> Iterator[None]:
+    with applied(kubeconfig, DEPLOY / "operator" / "rbac.yaml", namespace):
+        yield
 
 
 @pytest.fixture

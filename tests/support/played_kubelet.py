@@ -24,6 +24,7 @@ from convoy.core.cluster.kubernetes import KubernetesCluster
 from convoy.core.cluster.local.environment import base_environment, command, container, environment
 from convoy.core.cluster.local.processes import descendants
 from convoy.core.cluster.port import Change, Kind
+from support.accounts import kubeconfig_of
 
 Manifest = dict[str, Any]
 _LOOK_SECONDS = 0.05
@@ -97,7 +98,7 @@ class PlayedKubelet:
         job = pod["metadata"]["labels"][names.LABEL_JOB]
         port = self._ports.setdefault(job, _free_port())
         base = base_environment(os.environ, str(Path(sys.executable).parent), str(self._folder))
-        env = environment(pod, {**base, "KUBECONFIG": str(self._kubeconfig)}, self._secret)
+        env = environment(pod, {**base, "KUBECONFIG": str(self._account(pod))}, self._secret)
         env[names.ENV_MASTER_PORT] = str(port)
         if names.ENV_MASTER_ADDRESS in env:
             env[names.ENV_MASTER_ADDRESS] = f"127.0.0.1:{port}"
@@ -111,6 +112,11 @@ class PlayedKubelet:
                 stderr=log,
                 start_new_session=True,
             )
+
+    def _account(self, pod: Manifest) -> Path:
+        """Return the kubeconfig of who the pod is."""
+        name = pod["spec"].get("serviceAccountName", "default")
+        return kubeconfig_of(self._kubeconfig, self._namespace, name, self._folder)
 
     def _secret(self, name: str) -> Manifest | None:
         with suppress(NotFound):

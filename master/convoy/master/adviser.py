@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 
 from convoy.core.api.admission import quota
-from convoy.core.api.errors import ConvoyError
+from convoy.core.api.errors import ConvoyError, Unusable
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.v1 import brain_pb2
 from convoy.core.api.wishes import readable
 from convoy.core.cluster.port import Cluster, Kind
+from convoy.core.process import logs
 from convoy.master import convert, describe, status
 from convoy.master.brain import BrainClient
 from convoy.master.capacity import Left, measure
 from convoy.master.decide.actions import AskBrain
 from convoy.master.decide.events import BrainAnswered, BrainSilent
 from convoy.master.decide.state import State
+
+log = logs.get("master.adviser")
 
 ADJUSTABLE = ("workers", "loaders")
 """What a master can change: the rest of an answer is advice."""
@@ -75,7 +78,12 @@ def question(
 
 
 def _measure(cluster: Cluster, job: ElasticJob) -> Left:
-    nodes = cluster.list(Kind.NODE, "").items
-    pods = cluster.list(Kind.POD, None).items
+    """Return what is left to the job; nothing is known where this master may not see the nodes or others' pods."""
+    try:
+        nodes = cluster.list(Kind.NODE, "").items
+        pods = cluster.list(Kind.POD, None).items
+    except Unusable as error:
+        log.info("what the cluster has left isn't known", reason=error.reason, why=str(error))
+        return Left()
     _, stated = describe.worker(job)
     return measure(nodes, pods, job.metadata.name, job.metadata.namespace, stated=stated)

@@ -17,7 +17,7 @@ from convoy.core.api.pod import Pod
 from convoy.operator import keeper, plan, status
 from convoy.operator.actions import Action, Decision, DeletePod, EnsureDirectory, EnsureTokenSecret, Reason
 from convoy.operator.observe import Observed
-from convoy.operator.pods import Site, master_pod, master_service, service_address, service_port
+from convoy.operator.pods import Site, master_pod, master_rights, master_service, service_address, service_port
 
 FAREWELL = timedelta(seconds=10)
 """After its end, how long a job's master and nodes have to end by themselves."""
@@ -67,6 +67,7 @@ def _run(seen: Observed, job: ElasticJob, site: Site, now: datetime, refusal: Re
     reasons = [refusal] if refusal is not None and actions else []
     if kept.create is not None:
         actions += _directory(job, site)
+        actions += master_rights(job, site)
         actions.append(master_pod(job, site, kept.create, seen.service, brain_token=seen.secret.has_brain_token))
         reasons.append(Reason(kept.condition.reason, kept.condition.message))
     actions += _deletions(kept.delete)

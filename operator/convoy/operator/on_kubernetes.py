@@ -87,4 +87,5 @@ def site(settings: OperatorSettings) -> Site:
         master_port=names.MASTER_PORT,
         master_env={"CONVOY_PLATFORM": str(Platform.KUBERNETES), "CONVOY_MASTER_HOST": "0.0.0.0"},
         master_account=settings.master_account,
+        master_role=settings.master_role,
     )

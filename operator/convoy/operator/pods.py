@@ -34,6 +34,7 @@ class Site:
         master_port: port of masters' services; None: the cluster chooses a free one, for ever.
         master_env: variables of masters' pods.
         master_account: service account of masters' pods whose template names none; None: the namespace's default.
+        master_role: ClusterRole that it is bound to in a job's namespace, where it is made; None: both are there.
     """
 
     master_image: str
@@ -43,6 +44,7 @@ class Site:
     master_port: int | None = None
     master_env: Mapping[str, str] = field(default_factory=dict)
     master_account: str | None = None
+    master_role: str | None = None
 
     def job_dir(self, job: ElasticJob) -> Path | None:
         """Return the folder that the job's pods share."""
@@ -114,6 +116,27 @@ def master_pod(job: ElasticJob, site: Site, index: int, service: Manifest, *, br
     labels = names.pod_labels(job.metadata.name, names.MASTER, node_id=index, rank=0)
     annotations = {names.ANNOTATION_NICE: names.CONTROL_NICE, **(given.annotations if given else {}), **_place(job)}
     return _create(job, Kind.POD, name, {**(given.labels if given else {}), **labels}, annotations, spec)
+
+
+def master_rights(job: ElasticJob, site: Site) -> list[CreateObject]:
+    """Return the creations of the account of a namespace's masters and of its rights there; jobs share them."""
+    if site.master_account is None or site.master_role is None:
+        return []
+    namespace, name = job.metadata.namespace, site.master_account
+    metadata = {"name": name, "namespace": namespace, "labels": {names.LABEL_APP_NAME: names.APP_NAME}}
+    group = "rbac.authorization.k8s.io"
+    account = {"apiVersion": "v1", "kind": str(Kind.SERVICE_ACCOUNT), "metadata": metadata}
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": str(Kind.ROLE_BINDING),
+        "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": site.master_role},
+        "subjects": [{"kind": str(Kind.SERVICE_ACCOUNT), "name": name, "namespace": namespace}],
+    }
+    return [
+        CreateObject(Kind.SERVICE_ACCOUNT, namespace, name, account),
+        CreateObject(Kind.ROLE_BINDING, namespace, name, binding),
+    ]
 
 
 def node_pod(job: ElasticJob, site: Site, node: PodMeta, service: Manifest, *, nodes: int) -> CreateObject:

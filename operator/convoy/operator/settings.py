@@ -32,6 +32,11 @@ class OperatorSettings(Settings):
     master_account: str | None = Field(
         default=None, description="Service account of masters' pods whose template names none; for Kubernetes."
     )
+    master_role: str | None = Field(
+        default=None,
+        description="ClusterRole that `master_account` is bound to in each job's namespace, where it is made too; "
+        "none: somebody else does that.",
+    )
     state_dir: Path = Field(default_factory=state_dir, description="Folder of the local cluster and of jobs' files.")
     brain_address: str | None = Field(
         default=None, description="host:port of the Brain for jobs whose spec.brainService names none."
