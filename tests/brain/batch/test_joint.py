@@ -96,10 +96,15 @@ def test_quotas_of_the_file_hold_in_a_run(live, home):
         assert any("for all jobs together: worth" in verdict for verdict in weighed), weighed
 
 
-def test_a_file_that_cannot_be_right_is_said_and_each_job_is_planned_for_alone(live, home):
+def test_with_a_file_that_cannot_be_right_nobody_is_planned_for_until_it_is(live, home):
     file = home / "capacity.toml"
     file.write_text("quota = 3\n")
     outcome = run(surroundings(live, home, capacity_file=file))
-    assert outcome.ending is Ending.DONE
-    assert "nothing is made of quota" in outcome.run.report["plan"]["together"]["error"]
-    assert [one["workers"] for one in proposed(live).values()] == [8, 8, 8]
+    assert outcome.ending is Ending.FAILED
+    assert "stage plan failed" in outcome.message
+    assert "nothing is made of quota" in outcome.message
+    assert proposed(live) == {}
+    file.write_text('[[quotas]]\nnamespace = "default"\ncpu = 7\n')
+    again = run(surroundings(live, home, capacity_file=file))
+    assert again.ending is Ending.DONE, again.message
+    assert sum(one["workers"] for one in proposed(live).values()) == 7

@@ -70,12 +70,13 @@ def planned_jointly(work: Work, adviser: Adviser) -> Joint:
     """Plan for all jobs together. A failure is told, and leaves each job its own plan.
 
     Raises:
+        InvalidInput: the file of quotas and shares can't be right: without them nobody is planned for.
         Unavailable: the database can't be reached.
     """
     around = work.around
+    file = around.settings.capacity_file
+    given = None if file is None else given_by(file)
     try:
-        file = around.settings.capacity_file
-        given = None if file is None else given_by(file)
         asked = asked_of(around.engine, work.clock, around.settings, adviser, given=given)
         if not asked.capacity.pools:
             return Joint({"decided": False, "message": "no machines are known: each job is planned for alone"}, {})
