@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,18 +16,12 @@ from convoy.core.cluster.port import Kind
 from convoy.master.durable import KEYS, STATE
 from convoy.master.durable_in_cluster import ConfigMapStore
 from support import manifests
-from support.api_server import admin, identities, kubeconfig, namespace
+from support.api_server import admin, cluster, identities, kubeconfig, namespace
 from support.gate import gated
 from support.waiting import until
 
-__all__ = ["admin", "identities", "kubeconfig", "namespace"]
+__all__ = ["admin", "cluster", "identities", "kubeconfig", "namespace"]
 pytestmark = pytest.mark.servers
-
-
-@pytest.fixture
-def cluster(kubeconfig: Path) -> Iterator[KubernetesCluster]:
-    with closing(open_cluster(kubeconfig)) as opened:
-        yield opened
 
 
 @pytest.fixture

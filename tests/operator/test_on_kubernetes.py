@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +14,17 @@ import pytest
 
 from convoy.core.api import names
 from convoy.core.api.job import ElasticJob
-from convoy.core.cluster.kubernetes import KubernetesCluster, open_cluster
+from convoy.core.cluster.kubernetes import KubernetesCluster
 from convoy.core.cluster.port import Kind
 from support.accounts import DEPLOY, applied, kubeconfig_of
-from support.api_server import admin, identities, kubeconfig, namespace
+from support.api_server import admin, cluster, identities, kubeconfig, namespace
 from support.command import COMMAND
 from support.machine import EXAMPLES, digits, records_in
 from support.played_kubelet import PlayedKubelet, played_kubelet
 from support.waiting import until
 
-__all__ = ["admin", "identities", "kubeconfig", "namespace"]
+__all__ = ["admin", "cluster", "identities", "kubeconfig", "namespace"]
 pytestmark = pytest.mark.servers
-
-
-@pytest.fixture
-def cluster(kubeconfig: Path) -> Iterator[KubernetesCluster]:
-    with closing(open_cluster(kubeconfig)) as opened:
-        yield opened
 
 
 @contextmanager

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import yaml
 from kubernetes import client
 
+from convoy.core.cluster.kubernetes import KubernetesCluster, open_cluster
 from servers.identities import NOBODY, READER
 from servers.objects import connected
 
@@ -40,6 +42,13 @@ def admin(kubeconfig: Path) -> Iterator[client.ApiClient]:
     """Give a client that may do everything."""
     with connected(kubeconfig) as connection:
         yield connection
+
+
+@pytest.fixture
+def cluster(kubeconfig: Path) -> Iterator[KubernetesCluster]:
+    """Give the cluster port on it, for who may do everything."""
+    with closing(open_cluster(kubeconfig)) as opened:
+        yield opened
 
 
 @pytest.fixture
