@@ -16,7 +16,7 @@ from convoy.core.api.meta import Manifest
 from convoy.core.cluster.follow import InSync, Known, Pace, follow
 from convoy.core.cluster.kubernetes import KubernetesReader
 from convoy.core.cluster.local import open_cluster
-from convoy.core.cluster.port import Change, ClusterReader, Kind
+from convoy.core.cluster.port import Change, ClusterReader, Kind, api_version
 from servers.api_server import ApiServer
 from support import manifests
 from support.disposable import disposable_api_server
@@ -95,14 +95,16 @@ class TestGetAndList:
         for field in ("uid", "resourceVersion", "creationTimestamp", "namespace", "name"):
             assert read["metadata"][field] == made["metadata"][field]
 
-    @pytest.mark.parametrize("kind", [Kind.ELASTIC_JOB, Kind.SECRET, Kind.NODE, Kind.SERVICE])
+    @pytest.mark.parametrize(
+        "kind", [Kind.ELASTIC_JOB, Kind.SECRET, Kind.NODE, Kind.SERVICE, Kind.CONFIG_MAP, Kind.LEASE]
+    )
     def test_a_list_holds_what_get_returns(self, stage: Stage, kind: Kind) -> None:
         stage.create(_one_of(kind))
         (item,) = [one for one in stage.port.list(kind).items if one["metadata"]["name"] == "one"]
         namespace = "" if kind is Kind.NODE else "default"
         assert item == stage.port.get(kind, namespace, "one")
         assert item["kind"] == kind
-        assert "managedFields" not in item["metadata"]
+        assert kind is Kind.ELASTIC_JOB or "managedFields" not in item["metadata"]
 
     def test_what_isnt_there_isnt_found(self, stage: Stage) -> None:
         with pytest.raises(NotFound, match="Secret default/none"):
@@ -216,6 +218,16 @@ def _one_of(kind: Kind) -> Manifest:
             return manifests.job("one")
         case Kind.NODE:
             return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "one"}}
+        case Kind.LEASE:
+            metadata = {"name": "one", "namespace": "default"}
+            return {
+                "apiVersion": api_version(kind),
+                "kind": "Lease",
+                "metadata": metadata,
+                "spec": {"holderIdentity": "me"},
+            }
+        case Kind.CONFIG_MAP:
+            return {**secret("one", key="plain"), "kind": "ConfigMap"}
         case Kind.SERVICE:
             ports = [{"name": "grpc", "port": 50001}]
             metadata = {"name": "one", "namespace": "default"}

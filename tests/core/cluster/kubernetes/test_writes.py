@@ -6,7 +6,7 @@ import base64
 import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -286,6 +286,17 @@ class TestWrongManifests:
         with pytest.raises(InvalidManifest) as caught:
             getattr(cluster, write)(pod("wrong", **changed), field_manager="t")
         assert caught.value.path.startswith(path)
+
+    @pytest.mark.parametrize("wrong", [True, ["a"], {"a": 1}])
+    @pytest.mark.parametrize("made", [pod, manifests.job])
+    def test_the_field_of_metadata_is_named(
+        self, cluster: KubernetesCluster, made: Callable[[str], Manifest], wrong: Any
+    ) -> None:
+        manifest = made("wrong")
+        manifest["metadata"]["labels"] = wrong
+        with pytest.raises(InvalidManifest) as caught:
+            cluster.create(manifest, field_manager="t")
+        assert caught.value.path.startswith("metadata.labels")
 
     def test_a_running_pods_command_cant_be_changed(self, cluster: KubernetesCluster) -> None:
         cluster.apply(pod(), field_manager="t")

@@ -22,10 +22,10 @@ _STATUS_TRIES = 5
 
 
 class KubernetesCluster(KubernetesReader):
-    """The port on one API server. Several threads may use it; each call ends within ``Limits.whole`` seconds.
+    """The port on one API server. Several threads may use it; ``Limits`` say how long a request may take.
 
     A write whose answer was lost is Unavailable and may have been done: written again it does nothing more, or says
-    AlreadyExists.
+    AlreadyExists. One that is Unavailable with ``retry_after`` wasn't done.
     """
 
     def create(self, manifest: Manifest, *, field_manager: str, dry_run: bool = False) -> Manifest:

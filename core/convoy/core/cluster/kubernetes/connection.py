@@ -40,7 +40,8 @@ class Limits:
     Attributes:
         connect: for a connection, and for each step of its handshake.
         answer: for the answer to begin, and between two pieces of it.
-        whole: for one call in all, pauses that a busy server asks for included; of a watch, for its beginning.
+        whole: for one request, pauses that a busy server asks for included: after it, it isn't sent again, and an
+            answer doesn't go on. Of a watch, for its beginning.
         silence: for the next byte of a watch. A server that is well sends a bookmark a minute of what changes at
             all; of what doesn't, it may be silent for longer, and then the watch begins anew where it was.
     """

@@ -18,7 +18,7 @@ _SHOWN = 300
 _SHOWN_FIELDS = 5
 
 _UNKNOWN = re.compile(r'strict decoding error: (?:.*?)unknown field "([^"]+)"')
-_DECODER = re.compile(r"cannot unmarshal (\S+) into Go struct field \w+\.(\S+) of type (\S+)")
+_DECODER = re.compile(r"cannot unmarshal (\S+) into Go struct field (\w+)\.(\S+) of type (\S+)")
 _TYPED = re.compile(r"failed to (?:create typed patch object|convert new object) \([^)]*\)(?:[^:]*): (.*)", re.DOTALL)
 _TYPED_FIELD = re.compile(r"(?:errors:\s+)?\.(\S+): (.*)", re.DOTALL)
 _ECHO = re.compile(r"(\bgot|\bvalue:) .*", re.DOTALL)
@@ -47,7 +47,9 @@ def _field(code: int, status: dict[str, Any]) -> tuple[str, str] | None:
             if unknown := _UNKNOWN.search(said):
                 return unknown[1], "no such field"
             if wrong := _DECODER.search(said):
-                return wrong[2], f"expected {wrong[3]}, not a {wrong[1]}"
+                # Metadata of a custom resource is decoded on its own.
+                within = "metadata." if wrong[2] == "ObjectMeta" and not wrong[3].startswith("metadata") else ""
+                return within + wrong[3], f"expected {wrong[4]}, not a {wrong[1]}"
             return ("", said[:_SHOWN]) if "cannot be handled as" in said else None
         case 500 if not status.get("reason") and (typed := _TYPED.match(said)):
             place = _TYPED_FIELD.match(typed[1])
