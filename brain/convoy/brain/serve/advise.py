@@ -36,7 +36,7 @@ log = logs.get("brain")
 
 FAILED = "ModelFailed"
 """Reason of an answer that a fault of a model prevented."""
-LOADING = timedelta(hours=24)
+LOADING = timedelta(hours=6)
 """How far back is looked at how long steps waited for their data: after that what didn't help may be tried again."""
 
 
