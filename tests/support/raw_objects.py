@@ -19,6 +19,9 @@ _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 
 
+_CLEARED = (Kind.ELASTIC_JOB, Kind.SCALE_PLAN, Kind.POD, Kind.SERVICE, Kind.SECRET, Kind.NODE, Kind.EVENT)
+
+
 class RawObjects:
     """The few writes that tests of readers need. A refusal is the client's ``ApiException``, body and all.
 
@@ -53,10 +56,8 @@ class RawObjects:
         self._send("DELETE", Request("delete", kind, namespace, name), {"gracePeriodSeconds": 0})
 
     def clear(self) -> None:
-        """Delete all objects of the port's kinds but the namespaces, which never go where no controller runs, and
-        the leases, some of which are the API server's own.
-        """
-        for kind in set(Kind) - {Kind.NAMESPACE, Kind.LEASE}:
+        """Delete all objects of the kinds that tests write and the API server and its controllers don't need."""
+        for kind in _CLEARED:
             for item in self._send("GET", Request("list", kind), None)["items"]:
                 metadata = item["metadata"]
                 with suppress(client.ApiException):  # a controller was quicker
