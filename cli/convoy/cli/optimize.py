@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
 from dataclasses import asdict
@@ -53,6 +54,7 @@ def run(
     from convoy.brain.serve.optimize import optimize
     from convoy.core.process import logs
 
+    os.environ.setdefault("CONVOY_LOG_LEVEL", "warning")  # the plan says itself what it rests on
     logs.configure("optimize")
     file = capacity or settings.capacity_file
     given = given_by(file) if file is not None else None
@@ -99,18 +101,20 @@ def show(answer: Optimized, *, weighed: bool) -> None:
 def jobs(answer: Optimized) -> Table:
     """Return what becomes of each job as a table."""
     price = f"{answer.asked.currency}/H"
-    shown = Table("JOB", "USER", "DECISION", "POOL", "WORKERS", "SERVERS", "SAMPLES/S", price, "REASON", box=None)
+    shown = Table(
+        "JOB", "USER", "DECISION", "POOL", "WORKERS", "SERVERS", "SAMPLES/S", "GOODPUT", price, "REASON", box=None
+    )
     shown.add_column("WHY", overflow="fold")
     for row, one, job in zip(answer.asked.rows, answer.plan.jobs, answer.asked.jobs, strict=True):
         workers = str(one.workers)
         if job.current is not None and one.decision == "CHANGE":
             workers = f"{job.sizes.workers[job.current]} -> {workers}"
-        speed = _number(one.goodput)
+        goodput = _number(one.goodput)
         if one.decision == "CHANGE":
-            speed = f"{_number(one.goodput_before)} -> {speed}"
+            goodput = f"{_number(one.goodput_before)} -> {goodput}"
         shown.add_row(
-            f"{row.namespace}/{row.name}", one.user, str(one.decision), one.pool, workers, str(one.ps), speed,
-            _number(one.price_per_hour, 3), one.reason, one.message,
+            f"{row.namespace}/{row.name}", one.user, str(one.decision), one.pool, workers, str(one.ps),
+            _number(one.speed), goodput, _number(one.price_per_hour, 3), one.reason, one.message,
         )  # fmt: skip
     return shown
 
@@ -121,18 +125,18 @@ def by_throughput(answer: Optimized) -> list[str]:
     for row, currency in zip(answer.asked.rows, answer.asked.currencies, strict=True):
         if currency.name != "goodput":
             whys.setdefault(str(currency), []).append(f"{row.namespace}/{row.name}")
-    return [f"valued by {what}, not by goodput: {', '.join(who)}" for what, who in sorted(whys.items())]
+    return [f"valued by {what}: {', '.join(who)}" for what, who in sorted(whys.items())]
 
 
 def alternatives(answer: Optimized, uid: str) -> Table:
     """Return the sizes that were weighed for a job as a table."""
     price = f"{answer.asked.currency}/H"
-    shown = Table("POOL", "WORKERS", "SERVERS", "SAMPLES/S", price, "WORTH", "TAKES", "VERDICT", box=None)
+    shown = Table("POOL", "WORKERS", "SERVERS", "SAMPLES/S", "GOODPUT", price, "WORTH", "TAKES", "VERDICT", box=None)
     shown.add_column("WHY", overflow="fold")
     for one in answer.plan.weighed(uid):
         shown.add_row(
-            one.pool, str(one.workers), str(one.ps), _number(one.goodput), _number(one.price_per_hour, 3),
-            _number(one.value, 4), _number(one.cost, 4), one.verdict, one.message,
+            one.pool, str(one.workers), str(one.ps), _number(one.speed), _number(one.goodput),
+            _number(one.price_per_hour, 3), _number(one.value, 4), _number(one.cost, 4), one.verdict, one.message,
         )  # fmt: skip
     return shown
 

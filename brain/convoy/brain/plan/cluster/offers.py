@@ -18,7 +18,7 @@ from convoy.brain.plan.options import SpeedModel, price_of
 from convoy.brain.plan.prices import Prices
 from convoy.brain.plan.sizes import Size, sizes_within, thinned
 
-NOTHING = Currency("nothing", "ModelFailed")
+FAILED, NO_SIZES = Currency("nothing", "ModelFailed"), Currency("nothing", "NoSizes")
 MOST = 24
 """Sizes of one job in one pool; of more, all near the present one and fewer further away."""
 
@@ -30,7 +30,7 @@ class Offer:
     sizes: Sizes
     current: int | None
     requested: int | None = None
-    currency: Currency = NOTHING
+    currency: Currency = NO_SIZES
 
 
 def offered(
@@ -65,16 +65,16 @@ def offered(
     if here is not None:
         mine = next(place for place, pool in enumerate(places) if pool.name == (at or "elsewhere"))
         current = sum(len(table) for table in tables[:mine]) + parts[mine].sizes.index(here)
-    return Offer(_joined(tables), current, 0, parts[0].currency if parts else NOTHING)
+    return Offer(_joined(tables), current, 0, parts[0].currency if parts else NO_SIZES)
 
 
 def unweighed(request: JobRequest, at: str) -> Offer:
     """Return what a running job has, of no known speed: it is kept. One that waits is offered nothing."""
     if request.current_workers <= 0:
-        return Offer(_joined([]), None)
+        return Offer(_joined([]), None, currency=FAILED)
     unknown = np.full(1, np.nan)
-    table = _table(request.limits, Valued((request.current,), unknown, unknown, NOTHING), at or "elsewhere", Prices())
-    return Offer(table, 0)
+    table = _table(request.limits, Valued((request.current,), unknown, unknown, FAILED), at or "elsewhere", Prices())
+    return Offer(table, 0, currency=FAILED)
 
 
 def _sizes(request: JobRequest) -> tuple[list[Size], Size | None]:

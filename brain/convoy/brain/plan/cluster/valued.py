@@ -29,8 +29,8 @@ class Currency:
 
     Attributes:
         name: ``goodput`` | ``throughput`` | ``nothing``.
-        reason: why it isn't goodput: one of ``UNKNOWN``, ``NoEfficiencyModel``, ``EfficiencyFailed``,
-            ``ModelFailed``; "".
+        reason: why it isn't goodput: one of ``UNKNOWN``, ``NoEfficiencyModel``, ``EfficiencyFailed``;
+            or why it is nothing: ``ModelFailed``, ``NoSizes``; "".
     """
 
     name: str

@@ -26,6 +26,10 @@ BARRED = {
 }
 
 
+SHOWN = 5e-3
+"""Of a goodput's speed: what it may differ by and not be told."""
+
+
 def speed_of(job: ClusterJob, size: int) -> float:
     """Return the samples/s that would be measured at one of a job's sizes."""
     sizes = job.sizes
@@ -73,7 +77,7 @@ class Weighed:
         c, job, size = self.choices, self.jobs[self.choices.job[row]], int(self.choices.size[row])
         shown = explain.size(Size(int(c.workers[row]), int(c.ps[row]), batch=batch_of(job, size)))
         goodput, measured = float(c.goodput[row]), speed_of(job, size)
-        counted = f", which count as {speed(goodput)}" if abs(measured - goodput) > 1e-6 * abs(goodput) else ""
+        counted = f", which count as {speed(goodput)}" if abs(measured - goodput) > SHOWN * abs(goodput) else ""
         return f"{shown} at {speed(measured)} samples/s{counted}"
 
     def alternative(self, row: int) -> Alternative:
