@@ -2,7 +2,7 @@
 
 from convoy.core.api.errors import ClusterError
 from convoy.core.cluster.port import Kind
-from convoy.operator.actions import CreateObject, DeletePod
+from convoy.operator.actions import ApplyJobReplicas, CreateObject, DeletePod
 from convoy.operator.observe import observe
 from convoy.operator.plan import KEPT_PLANS
 from support.operator_world import World, job_manifest, plan_manifest, pod_meta
@@ -212,3 +212,22 @@ def test_a_pod_whose_rank_is_given_away_has_little_time_to_end() -> None:
     graces = {action.name: action.grace_seconds for action in world.settle() if isinstance(action, DeletePod)}
     assert graces == {"digits-edljob-worker-1": 2.0, "digits-edljob-worker-2": None}
     assert world.cluster.graces == graces
+
+
+def test_where_scale_is_served_the_number_is_written_into_a_job_whose_user_gave_none() -> None:
+    def numbers(replicas: int | None, *, served: bool) -> list[int]:
+        job = job_manifest()
+        job["spec"]["replicaSpecs"]["worker"]["replicas"] = replicas
+        if served:
+            job["metadata"]["managedFields"] = []
+        world = World(job)
+        world.settle()
+        world.master_says(epoch=1, state="Waiting")
+        metas = [pod_meta(0), pod_meta(1)]
+        world.write_plan(plan_manifest(0, createPods=metas, replicaResourceSpecs={"worker": {"replicas": 2}}))
+        decided = [action for _ in range(3) for action in world.step()]
+        return [action.replicas for action in decided if isinstance(action, ApplyJobReplicas)]
+
+    assert numbers(None, served=True) == [2]
+    assert numbers(2, served=True) == []
+    assert numbers(None, served=False) == []

@@ -64,6 +64,20 @@ class ApplyJobStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplyJobReplicas:
+    """Write a role's number into a job whose user gave none, for ``/scale``; ``uid`` as above.
+
+    That somebody else owns it by now, or that it isn't in the user's range, is fine.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    role: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyPlanStatus:
     """Write a plan's status."""
 
@@ -82,7 +96,14 @@ class DeletePlan:
 
 
 Action = (
-    CreateObject | EnsureTokenSecret | EnsureDirectory | DeletePod | DeletePlan | ApplyJobStatus | ApplyPlanStatus
+    CreateObject
+    | EnsureTokenSecret
+    | EnsureDirectory
+    | DeletePod
+    | DeletePlan
+    | ApplyJobStatus
+    | ApplyJobReplicas
+    | ApplyPlanStatus
 )
 
 

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, assert_never
 
 from convoy.core.api import names
-from convoy.core.api.errors import AlreadyExists, ConvoyError, NotFound
+from convoy.core.api.errors import AlreadyExists, Conflict, ConvoyError, InvalidManifest, NotFound
 from convoy.core.api.meta import Manifest
 from convoy.core.cluster.port import Cluster, Kind
 from convoy.core.process.crashpoint import crash_point
 from convoy.core.process.paths import ensure_writable
 from convoy.operator.actions import (
     Action,
+    ApplyJobReplicas,
     ApplyJobStatus,
     ApplyPlanStatus,
     CreateObject,
@@ -72,6 +73,8 @@ class Executor:
                     self._cluster.delete(Kind.SCALE_PLAN, action.namespace, action.name, uid=action.uid)
             case ApplyJobStatus():
                 self._apply_status(Kind.ELASTIC_JOB, action)
+            case ApplyJobReplicas():
+                self._apply_replicas(action)
             case ApplyPlanStatus():
                 self._apply_status(Kind.SCALE_PLAN, action)
             case _:
@@ -98,6 +101,16 @@ class Executor:
             "status": action.status,
         }
         self._cluster.apply_status(manifest, field_manager=names.MANAGER_OPERATOR)
+
+    def _apply_replicas(self, action: ApplyJobReplicas) -> None:
+        manifest = {
+            "apiVersion": names.API_VERSION,
+            "kind": str(Kind.ELASTIC_JOB),
+            "metadata": {"name": action.name, "namespace": action.namespace, "uid": action.uid},
+            "spec": {"replicaSpecs": {action.role: {"replicas": action.replicas}}},
+        }
+        with contextlib.suppress(Conflict, InvalidManifest):
+            self._cluster.apply(manifest, field_manager=names.MANAGER_OPERATOR)
 
     def _ensure_token(self, action: EnsureTokenSecret) -> None:
         held = self._data(action.namespace, action.name)

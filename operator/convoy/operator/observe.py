@@ -18,6 +18,7 @@ from convoy.core.api.errors import InvalidManifest, NotFound
 from convoy.core.api.job import ElasticJob, JobSpec, PodTemplate, ReplicaSpec, Strategy
 from convoy.core.api.job_status import JobStatus
 from convoy.core.api.meta import Manifest, ObjectMeta, controller_uid, validate
+from convoy.core.api.ownership import says_owners
 from convoy.core.api.plan import PlanPhase, ScalePlan
 from convoy.core.api.pod import Pod
 from convoy.core.api.resources import Capacity
@@ -29,6 +30,7 @@ class JobView:
     """A job: typed where its spec is right; else the field that is wrong, and what can be read all the same.
 
     ``readable`` holds the roles whose template can be read, with what else is needed to keep a running job going.
+    ``scalable``: the cluster serves /scale, and says whose the job's numbers are.
     """
 
     metadata: ObjectMeta
@@ -37,6 +39,7 @@ class JobView:
     error: InvalidManifest | None = None
     readable: ElasticJob | None = None
     managed_by: Any = None
+    scalable: bool = False
 
     @property
     def ours(self) -> bool:
@@ -154,7 +157,13 @@ def read_job(manifest: Manifest) -> JobView:
             readable=_readable(manifest, metadata, status),
             managed_by=_spec(manifest).get("managedBy"),
         )
-    return JobView(metadata, status, job=job.model_copy(update={"status": status}), managed_by=job.spec.managed_by)
+    return JobView(
+        metadata,
+        status,
+        job=job.model_copy(update={"status": status}),
+        managed_by=job.spec.managed_by,
+        scalable=says_owners(manifest),
+    )
 
 
 def read_plan(manifest: Manifest) -> PlanView:

@@ -15,7 +15,7 @@ from convoy.core.api.errors import ConvoyError
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import Condition, Manifest
 from convoy.core.api.plan import PlanPhase, PlanStatus, PodMeta, ScalePlan
-from convoy.operator.actions import Action, ApplyPlanStatus, Decision, DeletePlan, DeletePod, Reason
+from convoy.operator.actions import Action, ApplyJobReplicas, ApplyPlanStatus, Decision, DeletePlan, DeletePod, Reason
 from convoy.operator.observe import Observed, PlanView
 from convoy.operator.pods import Site, node_pod
 
@@ -160,10 +160,27 @@ def _change_pods(
     for pod in gone.values():
         grace = LOST_GRACE_SECONDS if (pod.role, pod.rank) in replaced else None
         actions.append(DeletePod(pod.namespace, pod.name, pod.uid, grace))
+    actions += _numbers(seen, job, plan)
     explained = plan.spec.explanation
     why = f": {explained.reason}" if explained else ""
     reason = Reason("CarriedOut", f"{len(wanted)} pods created, {len(gone)} removed{why}")
     return Decision(tuple(actions)).then(_finish(view, PlanPhase.SUCCEEDED, reason, now))
+
+
+def _numbers(seen: Observed, job: ElasticJob, plan: ScalePlan) -> list[Action]:
+    """Return the writing of the workers' number into the job, where /scale is served and the user gave none."""
+    stated = plan.spec.replica_resource_specs.get(names.WORKER)
+    asked = job.spec.replica_specs.get(names.WORKER)
+    if (
+        not seen.job.scalable
+        or stated is None
+        or stated.replicas is None
+        or asked is None
+        or asked.replicas is not None
+    ):
+        return []
+    metadata = seen.job.metadata
+    return [ApplyJobReplicas(metadata.namespace, metadata.name, metadata.uid, names.WORKER, stated.replicas)]
 
 
 def _finish(view: PlanView, phase: PlanPhase, reason: Reason, now: datetime) -> Decision:

@@ -8,14 +8,15 @@ name rather than ignored.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from convoy.core.api import names, quantity
 from convoy.core.api.errors import InvalidQuantity
 from convoy.core.api.job_status import JobStatus
-from convoy.core.api.meta import Model, ObjectMeta, OpenModel, Resource, WrongField
+from convoy.core.api.meta import Manifest, Model, ObjectMeta, OpenModel, Resource, WrongField
+from convoy.core.api.ownership import as_asked
 from convoy.core.api.rules import Rule, Unsupported, ruled
 
 
@@ -326,6 +327,15 @@ class ElasticJob(Resource):
     metadata: ObjectMeta
     spec: JobSpec
     status: JobStatus = Field(default_factory=JobStatus)
+
+    @classmethod
+    def from_manifest(cls, manifest: Manifest) -> Self:
+        """Read a manifest as its user asked for it (see ``ownership``).
+
+        Raises:
+            InvalidManifest: with the path of the first wrong field, its value and what was expected.
+        """
+        return super().from_manifest(as_asked(manifest) if isinstance(manifest, dict) else manifest)
 
     def key(self) -> tuple[str, str]:
         """Return (namespace, name)."""

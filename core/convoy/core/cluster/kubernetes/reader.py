@@ -34,8 +34,8 @@ _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 class KubernetesReader:
     """The port's reading half on one API server. Several threads may use it.
 
-    Manifests are as the server sends them but for ``metadata.managedFields``, which nobody here reads and which are
-    a third of a pod.
+    Manifests are as the server sends them but for ``metadata.managedFields``, which are a third of a pod: those of
+    jobs alone are read, for whose ``replicas`` are.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -155,7 +155,8 @@ class KubernetesReader:
 
 def whole(item: dict[str, Any], kind: Kind) -> Manifest:
     """Return an object with its apiVersion and kind, which lists leave out, and without its managedFields."""
-    item["metadata"].pop("managedFields", None)
+    if kind is not Kind.ELASTIC_JOB:
+        item["metadata"].pop("managedFields", None)
     return item if "kind" in item else {"apiVersion": api_version(kind), "kind": str(kind), **item}
 
 
