@@ -344,6 +344,7 @@ class TestPriority:
     def test_a_jobs_priority_is_its_workers_as_it_is_now(self, told: Told) -> None:
         told.tell(JOB, with_(POD, "spec.priority", 1000))
         told.tell(with_(objects.pod(JOB, 7, role="master"), "spec.priority", 5))
+        told.tell(with_(objects.pod(JOB, 1), "spec.priority", 6))  # of another fraction of its workers
         assert self.known(told) == [1000.0]
         told.tell(with_(POD, "spec.priority", -7), change="MODIFIED")
         assert self.known(told) == [-7.0]
@@ -351,6 +352,11 @@ class TestPriority:
     def test_a_pod_that_tells_none_leaves_it_unknown(self, told: Told) -> None:
         told.tell(JOB, POD, with_(POD, "spec.priority", "high"))
         assert self.known(told) == []
+
+    def test_where_nobody_found_a_number_high_and_low_count(self, told: Told) -> None:
+        for name, found in (("high", 1.0), ("low", -1.0), ("no-such-class", -1.0)):
+            told.tell(JOB, with_(POD, "spec.priorityClassName", name))
+            assert self.known(told) == [found]
 
     @staticmethod
     def known(told: Told) -> list[float]:

@@ -11,6 +11,7 @@ from convoy.core.api import names
 from convoy.core.api.pod import PodPhase
 
 _PHASES = {phase.value: phase.value for phase in PodPhase}
+_UNRESOLVED = {"high": 1, "low": -1}
 _OVER = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _TELLING_NOTHING = ("", "Error", "Completed", "ContainerStatusUnknown")
 """Reasons of containers beside which the pod's own say more."""
@@ -25,7 +26,7 @@ def row(pod: Part) -> Row:
     """Return what the object says; ``node`` is the machine's name, ``job_uid`` and ``job_name`` say whose it is.
 
     What it was allotted is what its containers request together. Its priority is the number that Kubernetes found
-    for its class.
+    for its class; on one machine nobody looks for one, and a job's own ``high`` and ``low`` count.
 
     Raises:
         Refused: its uid, name or namespace can't be used, or no ElasticJob controls it.
@@ -53,7 +54,7 @@ def row(pod: Part) -> Row:
         "reason": _reason(status, main, phase)[:128],
         "exit_code": ended["exitCode"].whole(),
         "restarts": max(0, main["restartCount"].whole() or 0),
-        "priority": spec["priority"].whole(),
+        "priority": _priority(spec),
         "created_at": metadata["creationTimestamp"].moment(),
         "started_at": ended["startedAt"].moment() or main["state"]["running"]["startedAt"].moment(),
         "ended_at": _ended_at(status, ended) if phase in _OVER else None,
@@ -65,6 +66,11 @@ def _main(spec: Part, status: Part) -> Part:
     containers = [one["name"].text(253) for one in spec["containers"]]
     name = containers[names.main_container(containers)] if containers else "main"
     return status["containerStatuses"].first(lambda one: one["name"].text(253) == name)
+
+
+def _priority(spec: Part) -> int | None:
+    found = spec["priority"].whole()
+    return _UNRESOLVED.get(spec["priorityClassName"].text(253)) if found is None else found
 
 
 def _allotted(spec: Part) -> Row:

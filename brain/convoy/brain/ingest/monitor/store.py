@@ -124,8 +124,9 @@ def _pods(connection: Connection, place: Place, entries: list[Entry], now: datet
         told.append({**rest, "job_id": jobs[row["job_uid"]], "node_id": node_id, "gone_at": entry.gone_at})
     bring(connection, JobNode, ("job_id", "name"), told, merge.pod)
     _describe_by_machines(connection, told, machines.values())
-    workers = [row for _, row in given if row["role"] == names.WORKER and row["priority"] is not None]
-    set_priorities(connection, {jobs[row["job_uid"]]: row["priority"] for row in workers})
+    first = [row for _, row in given if row["role"] == names.WORKER and row["rank"] in (0, None)]
+    told_by = {jobs[row["job_uid"]]: row["priority"] for row in first if row["priority"] is not None}
+    set_priorities(connection, told_by)
 
 
 _REFERENCES = ("namespace", "job_uid", "job_name", "node", "made_at", "priority")
