@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 SHOWN = 24
-"""Sizes in the table: of more, those with the largest gains, the present one and the chosen one."""
+"""Sizes in the table: of more, the present and the chosen one, those with the largest gains, and some of the rest."""
 
 
 def run(
@@ -45,6 +46,7 @@ def run(
     from convoy.brain.serve.recommend import recommend
     from convoy.core.process import logs
 
+    os.environ.setdefault("CONVOY_LOG_LEVEL", "warning")  # the answer says itself what it rests on
     logs.configure("recommend")
     found = recommend(settings, job, namespace=namespace, **given)
     answer = found.answer
@@ -133,7 +135,8 @@ def _foremost(weighed: tuple[Option, ...]) -> list[Option]:
     named = [one for one in weighed if one.verdict.startswith("chosen") or one.verdict == "present size"]
     others = [one for one in weighed if one not in named]
     others.sort(key=lambda one: -one.gain if math.isfinite(one.gain) else -one.predicted)
-    kept = {id(one) for one in (*named, *others[: SHOWN - len(named)])}
+    best, rest = others[: SHOWN // 2], weighed[:: math.ceil(2 * len(weighed) / SHOWN)]
+    kept = {id(one) for one in (*named, *best, *rest)}
     return [one for one in weighed if id(one) in kept]
 
 

@@ -4,9 +4,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 
 from convoy.brain.batch.delivery import deliver
 from convoy.brain.batch.pipeline import run_window
+from convoy.brain.batch.stages import STAGES, applying
+from convoy.brain.batch.work import Mode
 from convoy.brain.plan import Decision, JobRecommendation, Option
 from convoy.brain.plan.decided import Refusal, heeded
 from convoy.brain.serve.servicer import BrainServicer
@@ -16,6 +19,7 @@ from convoy.brain.store import advice as decisions
 from convoy.brain.store import runs
 from convoy.brain.store.advice import Status
 from convoy.brain.store.engine import writing
+from convoy.brain.store.tables import Job
 from convoy.core.api import names
 from convoy.core.api.errors import Conflict, NotFound, Unusable
 from convoy.core.api.v1 import brain_pb2
@@ -239,3 +243,30 @@ def test_a_job_of_the_same_name_in_this_machines_cluster_is_another_one(engine, 
         accepted = decide(engine, proposed["first"], Status.ACCEPTED)
         assert deliver(engine, cluster, accepted, manager=names.MANAGER_CLI).reason == "NextAnswer"
         assert cluster.list(Kind.SCALE_PLAN, "default").items == []
+
+
+@pytest.mark.parametrize(
+    ("values", "how"), [({"state": "Failed"}, "Failed"), ({"gone_at": NOW}, "deleted 2033-03-02")]
+)
+def test_of_a_job_that_is_over_there_is_nothing_to_decide(engine, proposed, values, how):
+    with writing(engine) as connection:
+        connection.execute(sa.update(Job).where(Job.uid == "uid-first").values(values))
+    assert {one.job for one in decisions.listed(engine, [Status.PROPOSED])} == set(JOBS) - {"first"}
+    with pytest.raises(Unusable, match=rf"default/first is over \({how}"):
+        decide(engine, proposed["first"], Status.ACCEPTED)
+    assert decide(engine, proposed["first"], Status.REFUSED).status is Status.REFUSED
+
+
+def test_a_job_that_ends_between_plan_and_apply_is_no_error(engine, home, state_dir, monkeypatch):
+    fill(engine, home)
+
+    def end(work):
+        with writing(engine) as connection:
+            connection.execute(sa.update(Job).where(Job.uid == "uid-first").values(state="Succeeded"))
+        return applying.apply(work)
+
+    monkeypatch.setattr("convoy.brain.batch.pipeline.STAGES", (*STAGES[:-1], ("apply", end)))
+    outcome = run_window(surroundings(engine, home, mode=Mode.APPLY), WINDOW, 100.0)
+    became = {one["job"]: one["outcome"] for one in outcome.run.report["apply"]["plans"]}
+    assert became == {"first": "JobOver", "second": "NextAnswer", "by-hand": "SizeNotLeftToUs"}
+    assert "error" not in outcome.message

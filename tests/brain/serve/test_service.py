@@ -1,4 +1,5 @@
 import time
+from datetime import UTC, datetime
 
 import pytest
 import sqlalchemy as sa
@@ -11,6 +12,7 @@ from convoy.brain.serve.recommend import recommend
 from convoy.brain.serve.servicer import BrainServicer
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store import queries
+from convoy.brain.store.engine import writing
 from convoy.brain.store.tables import Job
 from convoy.core.api.errors import InvalidInput, NotFound, Unauthenticated
 from convoy.core.api.v1 import brain_pb2, brain_pb2_grpc
@@ -252,6 +254,9 @@ def test_recommend_says_that_a_job_is_over_or_was_never_measured(engine, store, 
     answer = recommend(settings, "digits").answer
     assert (answer.decision.value, answer.reason) == ("UNDEFINED", "JobOver")
     assert answer.options
+    with writing(engine) as connection:
+        connection.execute(sa.update(Job).values(state="Running", gone_at=datetime(2026, 3, 2, tzinfo=UTC)))
+    assert "the job is over (deleted 2026-03-02 00:00 UTC)" in recommend(settings, "digits").answer.message
     with pytest.raises(InvalidInput, match=r"limits\.max_workers is 0"):
         recommend(settings, "digits", max_workers=0)
 

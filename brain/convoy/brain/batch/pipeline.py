@@ -21,7 +21,7 @@ from convoy.brain.batch.alarm import alarm
 from convoy.brain.batch.stages import STAGES
 from convoy.brain.batch.summary import sentence
 from convoy.brain.batch.window import Window
-from convoy.brain.batch.work import Result, Stopped, Surroundings, TimeUp, Work, told
+from convoy.brain.batch.work import Result, Stopped, Surroundings, TimeUp, Work, told, trace
 from convoy.brain.store import runs
 from convoy.brain.store.engine import reading
 from convoy.brain.store.locks import sole
@@ -160,7 +160,7 @@ class _Attempts:
             except (Unavailable, Fenced):
                 raise
             except Exception as error:
-                log.error("a stage of the batch failed", stage=self._stage, exc_info=error)
+                log.error("a stage of the batch failed", stage=self._stage, why=told(error), exc_info=trace(error))
                 return self._failed(f"stage {self._stage} failed: {told(error)}")
 
     def _stages(self, work: Work) -> Outcome:

@@ -16,6 +16,7 @@ from convoy.brain.batch.fit import Order
 from convoy.brain.settings import BrainSettings
 from convoy.brain.store.model_files import Registry
 from convoy.brain.store.runs import Run
+from convoy.core.api.errors import ConvoyError
 from convoy.core.cluster.port import Cluster
 from convoy.core.process.clock import Clock
 
@@ -144,6 +145,11 @@ class Result:
     document: Document
     write: Callable[[Connection], None] = nothing
     counts: dict[str, int] = field(default_factory=dict)
+
+
+def trace(error: BaseException) -> BaseException | None:
+    """Return an error where a log has to show its trace: not where it is one of ours, which says what is wrong."""
+    return None if isinstance(error, ConvoyError) else error
 
 
 def told(error: BaseException) -> str:

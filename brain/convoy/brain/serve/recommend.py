@@ -81,15 +81,13 @@ def recommend(
         for name, value in given.items():
             if value is not None:
                 setattr(asked, name, value)
-        over = found.state in ("Succeeded", "Failed")
+        over = queries.over(found.state, found.gone_at)
         if not measured and (over or asked.stage == brain_pb2.OptimizeRequest.UNSPECIFIED):
-            return Recommended(found, _nothing_to_say(found, over=over), asked)
+            return Recommended(found, _nothing_to_say(over), asked)
         advice = Adviser(engine, SystemClock(), settings, exclude_job=found.uid).advise(asked)
         answer = advice.answer
         if over:
-            message = (
-                f"the job is over ({found.state}): nothing is to change; what follows is what its measurements say"
-            )
+            message = f"the job is over ({over}): nothing is to change; what follows is what its measurements say"
             workers = asked.current.workers
             answer = replace(
                 answer, decision=Decision.UNDEFINED, reason=OVER, message=message, target_workers=workers
@@ -99,10 +97,10 @@ def recommend(
         engine.dispose()
 
 
-def _nothing_to_say(job: Job, *, over: bool) -> JobRecommendation:
+def _nothing_to_say(over: str) -> JobRecommendation:
     unmeasured = "it reported no speed past its warm-up"
     if over:
-        return JobRecommendation(Decision.UNDEFINED, OVER, f"the job is over ({job.state}), and {unmeasured}", 0)
+        return JobRecommendation(Decision.UNDEFINED, OVER, f"the job is over ({over}), and {unmeasured}", 0)
     hint = "if it doesn't within a minute, its script reports none: use convoy.trainer (examples/digits.py)"
     return JobRecommendation(Decision.UNDEFINED, UNMEASURED, f"{unmeasured} yet; {hint}", 0)
 

@@ -17,11 +17,13 @@ from sqlalchemy.engine import Connection, Engine
 
 from convoy.brain.plan.decided import Refusal
 from convoy.brain.store.engine import reading
+from convoy.brain.store.queries import ENDED, over
 from convoy.brain.store.tables import Job, Recommendation, ScalePlan
 from convoy.brain.store.turns import in_turns
 from convoy.brain.store.write import Row, insert_new
 from convoy.core.api.errors import NotFound, Unusable
 
+JOB_OVER = "JobOver"
 _SOME = 500
 """Jobs in one statement."""
 
@@ -38,13 +40,19 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A recommendation of the batch and the job that it is for; ``row`` has the columns of ``recommendation``."""
+    """A recommendation of the batch and the job that it is for.
+
+    Attributes:
+        row: has the columns of ``recommendation``.
+        over: how the job ended, "" of one that didn't: nothing is left to decide.
+    """
 
     row: Row
     job: str
     namespace: str
     uid: str
     optimize_mode: str
+    over: str
 
     @property
     def id(self) -> str:
@@ -96,9 +104,11 @@ def find(engine: Engine, identifier: str) -> Advice:
 
 
 def listed(engine: Engine, statuses: Iterable[Status], *, limit: int = 1000) -> list[Advice]:
-    """Return recommendations of those statuses, the latest first."""
+    """Return recommendations of those statuses, the latest first; of proposed ones those of jobs that aren't over."""
     wanted = [status.value for status in statuses]
-    query = _advice().where(Recommendation.status.in_(wanted))
+    lives = sa.and_(Job.state.not_in(ENDED), Job.gone_at.is_(None))
+    pending = sa.or_(Recommendation.status != Status.PROPOSED.value, lives)
+    query = _advice().where(Recommendation.status.in_(wanted), pending)
     with reading(engine) as connection:
         rows = connection.execute(query.order_by(Recommendation.made_at.desc(), Recommendation.id).limit(limit))
         return [_read(row) for row in rows.mappings()]
@@ -125,7 +135,7 @@ def decide(engine: Engine, identifier: str, status: Status, *, by: str, why: str
         now: the moment (UTC).
 
     Raises:
-        Unusable: it isn't proposed (any more); nothing was changed.
+        Unusable: it isn't proposed (any more), or would be accepted for a job that is over; nothing was changed.
         NotFound: it is gone.
         Unavailable: the database can't be reached.
     """
@@ -178,6 +188,12 @@ def _decide(connection: Connection, identifier: str, status: Status, by: str, wh
     if found.status is not Status.PROPOSED:
         raise Unusable(f"recommendation {identifier}: {_undecidable(found)}", reason="NotProposed")
     if status is Status.ACCEPTED:
+        if found.over:
+            raise Unusable(
+                f"recommendation {identifier}: its job {found.namespace}/{found.job} is over ({found.over}): "
+                "there is nothing to change any more",
+                reason=JOB_OVER,
+            )
         others = sa.update(Recommendation).where(
             Recommendation.job_id == found.row["job_id"], Recommendation.status == Status.ACCEPTED.value
         )
@@ -199,14 +215,14 @@ def _undecidable(advice: Advice) -> str:
 
 
 def _advice() -> Any:
-    job = (Job.name.label("job"), Job.namespace, Job.uid, Job.optimize_mode)
+    job = (Job.name.label("job"), Job.namespace, Job.uid, Job.optimize_mode, Job.state, Job.gone_at)
     return sa.select(Recommendation.__table__, *job).join(Job, Job.id == Recommendation.job_id)
 
 
 def _read(row: Any) -> Advice:
     values = dict(row)
     job = {name: values.pop(name) for name in ("job", "namespace", "uid", "optimize_mode")}
-    return Advice(values, **job)
+    return Advice(values, **job, over=over(values.pop("state"), values.pop("gone_at")))
 
 
 def _some(items: list[Any]) -> list[list[Any]]:

@@ -45,9 +45,20 @@ def jobs(engine: Engine, *, limit: int = 1000) -> list[Job]:
     return _rows(engine, Job, sa.select(Job).order_by(Job.last_seen.desc(), Job.id.desc()).limit(limit))
 
 
+ENDED = ("Succeeded", "Failed")
+"""States of a job that isn't trained any more."""
+
+
+def over(state: str, gone_at: datetime | None) -> str:
+    """Return how a job ended, in words; "" of one that didn't."""
+    if state in ENDED:
+        return state
+    return "" if gone_at is None else f"deleted {gone_at:%Y-%m-%d %H:%M} UTC"
+
+
 def live_jobs(engine: Engine, since: datetime) -> list[Job]:
     """Return the jobs that run or wait, by name: not ended, not deleted, and heard of since a moment."""
-    lives = sa.and_(Job.state.not_in(("Succeeded", "Failed")), Job.gone_at.is_(None), Job.last_seen >= since)
+    lives = sa.and_(Job.state.not_in(ENDED), Job.gone_at.is_(None), Job.last_seen >= since)
     return _rows(engine, Job, sa.select(Job).where(lives).order_by(Job.namespace, Job.name, Job.id))
 
 

@@ -66,6 +66,8 @@ def _applied(work: Work, advice: Advice) -> Document:
     except Unavailable:
         raise
     except ConvoyError as error:
+        if error.reason == decisions.JOB_OVER:
+            return _outcome(decisions.JOB_OVER, str(error))
         return {**_outcome("Failed", str(error)), "error": told(error)}
     return {**_outcome(done.reason, done.message), "plan": done.plan}
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from convoy.brain.batch import fit as fits
 from convoy.brain.batch.fit import Order
-from convoy.brain.batch.work import Document, Result, Work, told
+from convoy.brain.batch.work import Document, Result, Work, told, trace
 from convoy.brain.models.registry import ModelFile
 from convoy.brain.store.model_files import Registry, Stage, Version
 from convoy.core.api.envelope import VERSION
@@ -57,7 +57,7 @@ def fit(work: Work) -> Result:
             assert made.error is not None
             if isinstance(made.error, Unavailable):
                 raise made.error
-            log.error("a model couldn't be fitted", model=made.name, exc_info=made.error)
+            log.error("a model couldn't be fitted", model=made.name, why=told(made.error), exc_info=trace(made.error))
             document[made.name] = {"error": told(made.error)}
     return Result({name: document[name] for name in work.run.report["features"]})
 

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from convoy.brain.batch.joint import Joint, agreed, planned_jointly
-from convoy.brain.batch.work import Document, Result, Work, told
+from convoy.brain.batch.work import Document, Result, Work, told, trace
 from convoy.brain.plan import JobRecommendation
 from convoy.brain.plan.decided import heeded
 from convoy.brain.serve import translate
@@ -92,7 +92,7 @@ def plan(work: Work) -> Result:
         except Unavailable:
             raise
         except Exception as error:
-            log.error("a job couldn't be planned for", job=job.uid, exc_info=error)
+            log.error("a job couldn't be planned for", job=job.uid, why=told(error), exc_info=trace(error))
             errors.append({**_named(job), "error": told(error)})
             continue
         if found is None:
