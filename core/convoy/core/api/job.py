@@ -17,7 +17,7 @@ from convoy.core.api.errors import InvalidQuantity
 from convoy.core.api.job_status import JobStatus
 from convoy.core.api.meta import Manifest, Model, ObjectMeta, OpenModel, Resource, WrongField
 from convoy.core.api.ownership import as_asked
-from convoy.core.api.rules import Rule, Unsupported, ruled
+from convoy.core.api.rules import Rule, Unsupported, ruled, worded
 
 
 class Strategy(StrEnum):
@@ -171,6 +171,7 @@ class ReplicaSpec(Model):
         max_length=32,
         description="high or low: priorityClassName of the role's pods; a fraction such as 0.5: high for so many of "
         "the nodes, the first ones, and low for the others.",
+        json_schema_extra=worded("must be high, low, or a fraction such as 0.5"),
     )
     restart_timeout: Annotated[None, Unsupported("no time limit is held for a relaunch; leave it out", "integer")] = (
         None
@@ -241,6 +242,7 @@ class JobSpec(Model):
         pattern=r"^[^\s/]+:[0-9]{1,5}$",
         max_length=262,
         description="host:port of the Brain; absent: the operator's.",
+        json_schema_extra=worded("must be host:port, such as convoy-brain.convoy-system.svc:50001"),
     )
     resource_limits: dict[str, Quantity] | None = Field(
         default=None,
@@ -267,6 +269,7 @@ class JobSpec(Model):
         max_length=63,
         description=f"Which controller carries the job out: {names.MANAGED_BY}, or absent, is Convoy; it leaves "
         "alone what names another.",
+        json_schema_extra=worded("must be a domain and a path, such as example.com/controller"),
     )
     replica_specs: dict[str, ReplicaSpec] = Field(
         min_length=1,

@@ -49,6 +49,16 @@ def ruled(*rules: Rule) -> Callable[[Schema], None]:
     return add
 
 
+def worded(message: str) -> Callable[[Schema], None]:
+    """Return what makes a rule with a message of a field's pattern, which an API server would only quote."""
+
+    def add(schema: Schema) -> None:
+        (holder,) = (one for one in (schema, *schema.get("anyOf", ())) if "pattern" in one)
+        schema[VALIDATIONS] = [Rule(f"self.matches(r'{holder.pop('pattern')}')", message).to_json()]
+
+    return add
+
+
 @dataclass(frozen=True)
 class Unsupported:
     """Marks a field that DLRover declares and Convoy refuses: ``Annotated[None, Unsupported(why, type)] = None``."""
