@@ -114,7 +114,8 @@ def fits(jobs: Sequence[ClusterJob], capacity: Capacity, chosen: Sequence[int | 
     for quota in capacity.quotas:
         held = np.zeros(3)
         for job, size in zip(jobs, chosen, strict=True):
-            if size is not None and job.user == quota.user and quota.pool in ("", job.sizes.pool[size]):
+            counts = quota.covers(job.user, job.namespace)
+            if size is not None and counts and quota.pool in ("", job.sizes.pool[size]):
                 held += np.sum(parts_of(job, size), axis=0)
         if np.any(held > np.array([quota.accelerators, quota.cpu, quota.memory]) * (1 + 1e-9)):
             return False

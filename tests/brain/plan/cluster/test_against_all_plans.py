@@ -51,10 +51,14 @@ def tiny(seed: int) -> tuple[list[ClusterJob], Capacity]:
                 priority=int(g.integers(-1, 2)),
                 hold=Hold("Pinned", "the job is pinned") if g.random() < 0.2 else None,
                 preemptible=bool(g.random() < 0.5),
+                refused={size: "somebody refused that" for size in range(count) if g.random() < 0.1},
+                namespace=str(g.choice(["n", "m"])),
                 restart_seconds=float(g.choice([0.0, 30.0, 7200.0])),
             )
         )
     quotas = tuple(Quota(user, float(g.integers(0, 7))) for user in "xy"[: g.integers(0, 3)])
+    if g.random() < 0.3:
+        quotas += (Quota(str(g.choice(["", "x"])), float(g.integers(0, 7)), namespace="n"),)
     return jobs, Capacity(pools, quotas, float(g.choice([np.inf, np.inf, 2.0])))
 
 
@@ -97,6 +101,8 @@ def test_plans_fit_and_the_bound_holds(seed: int) -> None:
             assert size is not None, "a running job was stopped"
         if job.hold is not None:
             assert size == job.current
+        if size in job.refused:
+            assert size == job.current, "somebody refused that"
     if not plan.decided:
         assert chosen == [job.current for job in jobs]
         return
@@ -104,9 +110,11 @@ def test_plans_fit_and_the_bound_holds(seed: int) -> None:
         job.current is None or job.sizes.pool[job.current] in {p.name for p in capacity.pools} for job in jobs
     )
     if known and fits(jobs, Capacity(capacity.pools), [job.current for job in jobs]):
-        over = {job.user for job in jobs if job.current is not None}
-        quotas = tuple(quota for quota in capacity.quotas if quota.user not in over)
-        money = capacity.budget_per_hour if not over else np.inf
+        running = [job for job in jobs if job.current is not None]
+        quotas = tuple(
+            quota for quota in capacity.quotas if not any(quota.covers(job.user, job.namespace) for job in running)
+        )
+        money = capacity.budget_per_hour if not running else np.inf
         assert fits(jobs, Capacity(capacity.pools, quotas, money), chosen)
     elif known:
         assert fits(jobs, Capacity(capacity.pools), chosen)

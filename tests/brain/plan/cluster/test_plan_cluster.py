@@ -18,6 +18,7 @@ from convoy.brain.plan.cluster import (
     Sizes,
     plan_cluster,
 )
+from convoy.brain.plan.cluster.priorities import steps
 from convoy.brain.plan.hold import Hold
 from support.made_clusters import cluster, fits, sizes
 
@@ -158,6 +159,41 @@ def test_quotas_hold_and_say_so() -> None:
     assert price.price > 0.0
 
 
+def test_a_quota_of_nobody_in_particular_stops_nothing_that_runs() -> None:
+    """Of jobs whose user isn't known, too: what they hold stays, however small the quota became."""
+    jobs = [job(f"j{n}", current=2) for n in range(2)]
+    plan = plan_cluster(jobs, replace(ONE_POOL, quotas=(Quota("", accelerators=2.0),)))
+    assert plan.decided
+    assert used(plan) == 8
+
+
+def test_a_namespaces_quota_counts_all_of_its_users() -> None:
+    where = [("a", "one"), ("b", "one"), ("a", "two")]
+    jobs = [job(f"{user}-{name}", user=user, namespace=name) for user, name in where]
+    for quota, most in ((Quota("", 4.0, namespace="one"), (0, 1)), (Quota("a", 3.0, namespace="one"), (0,))):
+        plan = plan_cluster(jobs, replace(ONE_POOL, quotas=(quota,)))
+        assert sum(plan.jobs[place].workers for place in most) <= quota.accelerators
+        assert plan.jobs[2].workers >= 4
+
+
+def test_a_share_gives_about_as_much_more() -> None:
+    """Where speed goes with size, what a weight brings goes with it, whatever the fairness is."""
+    speed = [100.0 * n for n in range(1, 25)]
+    for fairness in (0.5, 1.0, 2.0):
+        jobs = [
+            ClusterJob(name, sizes(range(1, 25), speed), user=name, weight=weight)
+            for name, weight in (("two", 2.0), ("one", 1.0))
+        ]
+        plan = plan_cluster(jobs, Capacity((Pool("a", 6, 4.0),)), Policy(fairness=fairness))
+        assert [one.workers for one in plan.jobs] == pytest.approx([16, 8], abs=1)
+
+
+def test_steps_of_priority_order_and_do_not_measure() -> None:
+    assert steps([0.0, 1e9, 5.0, 5.0, -3.0, -1e6]) == [0, 2, 1, 1, -1, -2]
+    assert steps([]) == []
+    assert steps([7.0, 7.0]) == [1, 1]
+
+
 def test_users_count_alike_however_many_jobs_they_have() -> None:
     jobs = [job(f"many-{n}", user="many") for n in range(8)] + [job("one", user="one")]
     even = {one.name: one.workers for one in plan_cluster(jobs, ONE_POOL).jobs}
@@ -277,6 +313,17 @@ def test_each_better_plan_is_told_and_the_last_is_answered() -> None:
 def test_the_same_question_has_the_same_answer() -> None:
     jobs, capacity = cluster(60, 200)
     assert plan_cluster(jobs, capacity) == plan_cluster(jobs, capacity)
+
+
+def test_a_refused_size_is_told_with_who_refused_it() -> None:
+    plan = plan_cluster([job("runs", 1.0, current=0, refused={3: "ana refused that"})], ONE_POOL)
+    one = plan.jobs[0]
+    assert (one.size, one.decision.value) == (2, "CHANGE")
+    assert "next best is 2 workers at 200 samples/s: worth" in one.message
+    assert one.message.endswith("left out: 8 workers (ana refused that)")
+    assert plan.weighed("runs")[3].verdict == "Refused"
+    waits = plan_cluster([job("waits", refused=dict.fromkeys(range(4), "no")), job("other")], ONE_POOL).jobs[0]
+    assert (waits.decision.value, waits.reason) == ("WAIT", "Refused")
 
 
 def test_what_was_rejected_has_its_numbers() -> None:
