@@ -124,10 +124,11 @@ class Explained:
             before = float(job.sizes.goodput[job.current])
         unsound = size < 0 and decision is ClusterDecision.KEEP
         other = None if unsound else self._weighed.next_best(place)
+        instead = None if other is None else self._weighed.alternative(other)
         reason, message = self._why(place, decision)
         return JobAnswer(
             name=job.name, user=job.user, decision=decision, reason=reason,
-            message=message + self._rejected(place, decision, reason, other),
+            message=message + self._rejected(place, decision, reason, other, instead),
             size=job.current if unsound else None if size < 0 else size,
             pool=self._weighed.pool(row), workers=int(c.workers[row]), ps=int(c.ps[row]),
             goodput=float(c.goodput[row]) if size >= 0 else math.nan,
@@ -135,18 +136,19 @@ class Explained:
             goodput_before=before, nodes=tuple(np.concatenate(self._made.nodes.held[place].nodes).tolist()),
             speed=speed_of(job, size) if size >= 0 else math.nan,
             batch=batch_of(job, size) if size >= 0 else 0,
-            instead=None if other is None else self._weighed.alternative(other),
+            instead=instead,
         )  # fmt: skip
 
-    def _rejected(self, place: int, decision: ClusterDecision, reason: str, other: int | None) -> str:
+    def _rejected(
+        self, place: int, decision: ClusterDecision, reason: str, other: int | None, instead: Alternative | None
+    ) -> str:
         """Return what was rejected, and why, as the end of a sentence."""
         refused = self._weighed.refused(place)
         told = [f"; left out: {', '.join(refused)}"] if refused else []
         hold = self._jobs[place].hold
         compared = hold is None and reason != SPEED_UNKNOWN and decision is not ClusterDecision.WAIT
-        if compared and other is not None and self._weighed.open[other]:
-            one = self._weighed.alternative(other)
-            told.insert(0, f"; next best is {self._weighed.words(other)}: {one.message}")
+        if compared and other is not None and instead is not None and self._weighed.open[other]:
+            told.insert(0, f"; next best is {self._weighed.words(other)}: {instead.message}")
         return "".join(told)
 
     def _why(self, place: int, decision: ClusterDecision) -> tuple[str, str]:
@@ -155,7 +157,7 @@ class Explained:
             return self._why_waits(place, float(self._best_surplus[place]))
         if decision is ClusterDecision.KEEP:
             return self._why_kept(place, row)
-        size, numbers = self._weighed.words(row), self._weighed.alternative(row).message
+        size, numbers = self._weighed.words(row), self._weighed.takes(row)
         before = int(c.first[place]) + (job.current or 0)
         if decision is ClusterDecision.START:
             if not c.goodput[row] > 0.0:
@@ -171,7 +173,7 @@ class Explained:
         c, hold, best = self._all, self._jobs[place].hold, float(self._best_surplus[place])
         if c.size[row] < 0:
             return "Invalid", "its sizes aren't a table with its present one in it; it keeps what it has"
-        size, numbers = self._weighed.words(row), self._weighed.alternative(row).message
+        size, numbers = self._weighed.words(row), self._weighed.takes(row)
         if hold is not None:
             return hold.reason, f"keeps {size}: {hold.words}"
         if not c.goodput[row] > 0.0:

@@ -80,6 +80,10 @@ class Weighed:
         counted = f", which count as {speed(goodput)}" if abs(measured - goodput) > SHOWN * abs(goodput) else ""
         return f"{shown} at {speed(measured)} samples/s{counted}"
 
+    def takes(self, row: int) -> str:
+        """Return what a row is worth and what it takes, in words."""
+        return f"worth {self.values.net[row]:.4g}, taking {self.cost[row]:.4g} at the marginal prices"
+
     def alternative(self, row: int) -> Alternative:
         """Return a row with its numbers."""
         c, job, size = self.choices, self.jobs[self.choices.job[row]], int(self.choices.size[row])
@@ -120,10 +124,9 @@ class Weighed:
     def _verdict(self, row: int) -> tuple[str, str]:
         place = int(self.choices.job[row])
         chosen, job = int(self.chosen[place]), self.jobs[place]
-        value, cost, held = float(self.values.net[row]), float(self.cost[row]), float(self.values.net[chosen])
-        takes = f"worth {value:.4g}, taking {cost:.4g} at the marginal prices"
+        value, held = float(self.values.net[row]), float(self.values.net[chosen])
         if row == chosen:
-            return "Chosen", takes
+            return "Chosen", self.takes(row)
         barred = Barred(int(self.choices.barred[row]))
         if barred is Barred.HELD and job.hold is not None:
             return job.hold.reason, job.hold.words
@@ -137,7 +140,7 @@ class Weighed:
                 return "NotWorthARestart", f"worth {gross:.4g}, and {value:.4g} after the restart, against {held:.4g}"
             return "NoFaster", f"worth {value:.4g} against {held:.4g}"
         left, kept = float(self.surplus[row]), float(self.surplus[chosen])
-        beside = f"{takes}: {left:.4g} more than it takes, against {kept:.4g}"
+        beside = f"{self.takes(row)}: {left:.4g} more than it takes, against {kept:.4g}"
         if left <= kept:
             return "WorthMoreElsewhere", beside
         return "NoRoom", f"{beside}; but no room is left for it"
