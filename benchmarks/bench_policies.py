@@ -18,11 +18,14 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
+import os
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does, before numpy is imported
 
 import numpy as np
 import pandas as pd

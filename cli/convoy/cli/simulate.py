@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -73,6 +74,8 @@ def run(asked: Asked) -> None:
         DeadlineMissed: a policy leaves jobs without anything for ever.
         Unusable: the output can't be written.
     """
+    # The matrices are small: BLAS threads would cost a policy's models several times the processor's time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from convoy.brain.simulate import inputs
     from convoy.brain.simulate.measures import measured, paired
 

@@ -23,9 +23,13 @@ PRICE = "accelerator_hour_price"
 """An optional column of the nodes' file."""
 ONE_WORKLOAD = ("requests", "load", "workload")
 """Columns of a file with several workloads: each must have one value alone."""
-_MOST = {"nodes": 1e6, "accelerators_per_node": 1e6, "replicas": 1e6, "global_batch": 1e9}
+_MOST = {
+    "nodes": 1e6, "accelerators_per_node": 1e6, "replicas": 1e6, "global_batch": 1e9,
+    "grad_sqr": np.inf, "grad_var": np.inf,
+}  # fmt: skip
 _MOST_OF_OTHERS = 1e12
-"""What is larger is a slip, in whose simulated time or nodes a run would never end."""
+"""What is larger is a slip, in whose simulated time or nodes a run would never end. Gradients have no scale: the first
+of a run have been measured at 1e14."""
 
 
 def read_jobs(path: Path) -> list[Submission]:
