@@ -153,6 +153,32 @@ def test_a_manifest_that_passed_no_validation_fails_with_its_path() -> None:
     assert world.cluster.pods() == {}
 
 
+def test_a_refused_job_says_what_is_still_wrong_and_begins_when_it_is_corrected() -> None:
+    world = World(job_manifest(optimizeMode="wild"))
+    world.settle()
+    spec = world.cluster.objects["ElasticJob", "default", "digits"]["spec"]
+    spec["optimizeMode"], spec["brainService"] = "manual", "nowhere"
+    world.settle()
+    for kind in ("Failed", "ManifestValid"):
+        assert "spec.brainService" in world.condition(kind)["message"]
+        assert "optimizeMode" not in world.condition(kind)["message"]
+    assert (world.status["phase"], world.cluster.pods()) == ("Failed", {})
+    del spec["brainService"]
+    world.settle()
+    assert (world.status["phase"], phases(world)) == ("Created", ["Created"])
+    assert world.condition("ManifestValid")["status"] == "True"
+    assert "completionTime" not in world.status
+    assert world.masters() == [names.master_pod("digits", 0)]
+
+
+def test_a_job_that_was_made_wrong_while_suspended_is_refused_and_nothing_is_started() -> None:
+    world = World(job_manifest(suspend=True))
+    world.settle()
+    world.cluster.objects["ElasticJob", "default", "digits"]["spec"]["optimizeMode"] = "wild"
+    world.settle()
+    assert (world.status["phase"], world.cluster.pods()) == ("Failed", {})
+
+
 def test_a_parameter_server_job_is_refused_clearly() -> None:
     world = World(job_manifest(distributionStrategy="ParameterServerStrategy"))
     world.settle()

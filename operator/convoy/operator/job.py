@@ -7,11 +7,13 @@ record before its pod is made), then the master, then the plans.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from convoy.core.api import admission, names
 from convoy.core.api.errors import InvalidManifest
 from convoy.core.api.job import ElasticJob
+from convoy.core.api.job_status import Phase
 from convoy.core.api.meta import Condition, Manifest
 from convoy.core.api.pod import Pod
 from convoy.operator import keeper, plan, status
@@ -31,6 +33,11 @@ def decide(seen: Observed, site: Site, now: datetime) -> Decision:
     """Return what to do about a job. Deciding again after it was done asks for nothing more."""
     if seen.job.metadata.deletion_timestamp is not None or not seen.job.ours:
         return Decision()  # what it owns goes with it; what another controller carries out is left alone
+    refusal = Reason("InvalidManifest", str(seen.job.error or "can't be read"))
+    if seen.job.refused and seen.job.job is None:
+        return _refuse(seen, refusal, now)
+    if seen.job.refused:
+        seen = replace(seen, job=seen.job.anew())
     phase = seen.job.status.phase
     if (phase is not None and phase.is_terminal) or status.outcome(seen) is not None:
         return _end(seen, now)
@@ -40,8 +47,7 @@ def decide(seen: Observed, site: Site, now: datetime) -> Decision:
         return Decision(status.changes(seen, status.next_status(seen, now, suspended=True)))
     if seen.job.job is not None:
         return _run(seen, seen.job.job, site, now, _SUSPENDED_TOO_LATE)
-    refusal = Reason("InvalidManifest", str(seen.job.error or "can't be read"))
-    if phase is None or seen.job.readable is None:
+    if phase in (None, Phase.SUSPENDED) or seen.job.readable is None:
         return _refuse(seen, refusal, now)
     return _run(seen, seen.job.readable, site, now, refusal)
 
@@ -124,9 +130,11 @@ def _end(seen: Observed, now: datetime) -> Decision:
 
 
 def _refuse(seen: Observed, reason: Reason, now: datetime) -> Decision:
-    """Fail a job that never could be carried out."""
-    changes = status.changes(seen, status.next_status(seen, now, conditions=_validity(seen, reason), refusal=reason))
-    return Decision(changes, reasons=(reason,) if changes else ())
+    """Fail a job that can't be carried out as it is; when it is corrected, it begins."""
+    message = f"{reason.message}; nothing is started until it is corrected"
+    valid = Condition(type=status.MANIFEST_VALID, status="False", reason=reason.reason, message=message)
+    changes = status.changes(seen, status.next_status(seen, now, conditions=(valid,), refusal=reason))
+    return Decision(changes, reasons=(reason,) if changes else ()).then(plan.supersede(seen.plans, now))
 
 
 def _validity(seen: Observed, refusal: Reason | None) -> tuple[Condition, ...]:

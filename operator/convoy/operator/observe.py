@@ -16,7 +16,7 @@ from typing import Any
 from convoy.core.api import admission, names
 from convoy.core.api.errors import InvalidManifest, NotFound
 from convoy.core.api.job import ElasticJob, JobSpec, PodTemplate, ReplicaSpec, Strategy
-from convoy.core.api.job_status import JobStatus
+from convoy.core.api.job_status import JobStatus, Phase
 from convoy.core.api.meta import Manifest, ObjectMeta, controller_uid, validate
 from convoy.core.api.ownership import says_owners
 from convoy.core.api.plan import PlanPhase, ScalePlan
@@ -45,6 +45,18 @@ class JobView:
     def ours(self) -> bool:
         """Whether Convoy carries it out."""
         return self.managed_by in (None, names.MANAGED_BY)
+
+    @property
+    def refused(self) -> bool:
+        """Whether it failed because its manifest was wrong, before anything of it was started."""
+        status = self.status
+        never_started = status.master_keeping is None and status.training.state == "Waiting"
+        return status.phase is Phase.FAILED and never_started
+
+    def anew(self) -> JobView:
+        """Return it as if it had just been created."""
+        fresh = {"phase": None, "start_time": None, "completion_time": None}
+        return replace(self, status=self.status.model_copy(update=fresh))
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def next_status(
     replicas = _replica_statuses(seen, phase, planned)
     reason = refusal or outcome(seen) or Reason(f"Job{phase}", "")
     own = [condition for condition in old.conditions if condition.type in _OWN_CONDITIONS]
-    if not (old.phase is not None and old.phase.is_terminal):
+    if refusal is not None or not (old.phase is not None and old.phase.is_terminal):
         own = _turn(own, phase, reason, now)
     for condition in conditions:
         own = set_condition(own, condition, now)

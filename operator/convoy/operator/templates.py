@@ -55,7 +55,8 @@ class Templates:
             Unavailable: the API server can't be asked now.
         """
         job = seen.job.job
-        ended = seen.job.status.phase is not None and seen.job.status.phase.is_terminal
+        phase = seen.job.status.phase
+        ended = phase is not None and phase.is_terminal and not seen.job.refused
         if job is None or ended or not seen.job.ours or job.metadata.deletion_timestamp is not None:
             return seen
         error = self._verdict(job)

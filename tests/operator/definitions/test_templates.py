@@ -128,11 +128,14 @@ def test_a_refused_template_stands_on_the_jobs_conditions_and_is_asked_about_onc
     said = conditions["ManifestValid"]
     assert (said["status"], said["reason"]) == ("False", "InvalidManifest")
     assert said["message"].startswith(f"{TEMPLATE}.spec.containers[0].image: Required value")
-    templates.vetted(Observed(read_job(job)))
+    job["status"] = write.status
+    assert decide(templates.vetted(Observed(read_job(job))), SITE, NOW).actions == ()
     assert asked == ["whole-edljob-worker-0"]
     main(job)["image"] = "registry.example/train:1"
     job["metadata"]["generation"] = 2
-    assert templates.vetted(Observed(read_job(job))).job.error is None
+    corrected = templates.vetted(Observed(read_job(job)))
+    assert corrected.job.error is None
+    assert decide(corrected, SITE, NOW).actions != ()
 
 
 def test_what_admission_forbids_now_is_not_the_templates_fault(
