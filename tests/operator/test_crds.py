@@ -1,5 +1,6 @@
 """The committed CustomResourceDefinitions are those of the models, and an API server would take them."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,16 @@ def test_a_stale_file_is_named_and_writing_mends_it(tmp_path: Path, capsys: pyte
     (tmp_path / "scaleplans.yaml").write_text("old")
     assert crds.main(["--directory", str(tmp_path), "--check"]) == 1
     assert capsys.readouterr().err.startswith(f"{tmp_path / 'scaleplans.yaml'}: stale")
+
+
+def test_applying_says_which_package_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "convoy.operator.install", None)
+    assert crds.main(["--apply"]) == 2
+    assert "pip install 'convoy-train[kubernetes]'" in capsys.readouterr().err
+
+
+def test_applying_says_that_there_is_no_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert crds.main(["--apply", "--kubeconfig", str(tmp_path / "none")]) == 2
+    assert capsys.readouterr().err.startswith(f"no Kubernetes configuration: {tmp_path / 'none'} isn't there")

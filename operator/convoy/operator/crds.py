@@ -15,7 +15,7 @@ from typing import NamedTuple
 import yaml
 
 from convoy.core.api import names
-from convoy.core.api.errors import ConvoyError
+from convoy.core.api.errors import ConvoyError, Unusable
 from convoy.core.api.job import ElasticJob
 from convoy.core.api.meta import Manifest, Resource
 from convoy.core.api.plan import ScalePlan
@@ -141,8 +141,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _apply(kubeconfig: Path | None, context: str | None) -> int:
-    from convoy.operator.install import install
-
+    try:
+        from convoy.operator.install import install
+    except ImportError:
+        sys.stderr.write("--apply needs the package kubernetes: pip install 'convoy-train[kubernetes]'\n")
+        return Unusable.exit_status
     try:
         for name in install(definitions().values(), kubeconfig, context):
             sys.stdout.write(f"{name} is served\n")
