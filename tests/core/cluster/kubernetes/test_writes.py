@@ -338,6 +338,18 @@ def test_of_many_who_write_over_what_they_read_each_one_counts(cluster: Kubernet
     assert cluster.get(Kind.CONFIG_MAP, "default", "count")["data"] == {"number": "40"}
 
 
+def test_of_many_who_write_a_status_by_uid_none_is_turned_away(cluster: KubernetesCluster) -> None:
+    uid = cluster.create(manifests.job("one"), field_manager="t")["metadata"]["uid"]
+
+    def write(number: int) -> None:
+        job = manifests.job("one", status={"phase": ["Pending", "Running"][number % 2]})
+        job["metadata"]["uid"] = uid
+        cluster.apply_status(job, field_manager="t")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(40)))
+
+
 def test_of_many_who_create_the_same_one_does(cluster: KubernetesCluster) -> None:
     def create(number: int) -> str:
         try:

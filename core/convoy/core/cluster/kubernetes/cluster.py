@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+import time
 from typing import Any
 
 from convoy.core.api.errors import Conflict, InvalidInput, NotFound
@@ -10,6 +12,7 @@ from convoy.core.api.meta import Manifest
 from convoy.core.cluster import manifests
 from convoy.core.cluster.kubernetes.connection import Body
 from convoy.core.cluster.kubernetes.reader import KubernetesReader, whole
+from convoy.core.cluster.kubernetes.refusals import Stale
 from convoy.core.cluster.kubernetes.resources import Request
 from convoy.core.cluster.port import Kind, api_version
 
@@ -18,7 +21,8 @@ _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _STRICT = {"fieldValidation": "Strict"}
 """A field that the kind doesn't have is refused with its path, not dropped with a warning."""
 _EXPECTED = ("uid", "resourceVersion")
-_STATUS_TRIES = 5
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5
+"""Before a status is written again that somebody else was quicker to write to."""
 
 
 class KubernetesCluster(KubernetesReader):
@@ -55,7 +59,8 @@ class KubernetesCluster(KubernetesReader):
         request = _request("patch", manifest, "status")
         version, uid = (manifest["metadata"].get(key) for key in ("resourceVersion", "uid"))
         status = manifests.without_nulls(manifest.get("status") or {})
-        for tries_left in reversed(range(_STATUS_TRIES)):
+        pause, until = _FIRST_PAUSE, time.monotonic() + self._connection.limits.whole
+        while True:
             metadata: Manifest = {"name": request.name}
             if at := version or (uid and self._version_of(request, uid)):
                 metadata["resourceVersion"] = at
@@ -63,10 +68,11 @@ class KubernetesCluster(KubernetesReader):
             body = {**_head(request), "metadata": metadata, **({"status": status} if status else {})}
             try:
                 return self._apply(request, body, field_manager, force=force)
-            except Conflict:
-                if version or not uid or not tries_left:
+            except Stale:
+                if version or time.monotonic() > until:
                     raise
-        raise AssertionError("the last try returns or raises")
+            time.sleep(random.uniform(0, pause))
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def delete(
         self,

@@ -33,6 +33,10 @@ _DENIED = re.compile(r'admission webhook "[^"]*" denied the request|ValidatingAd
 _TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
 
 
+class Stale(Conflict):
+    """The object changed since it was read: no field of another manager is in the way."""
+
+
 def status_of(body: bytes) -> dict[str, Any]:
     """Return an answer's ``Status`` object; of any other answer (a proxy's page) its text as the message."""
     try:
@@ -102,7 +106,7 @@ def _of_objects(code: int, status: dict[str, Any], request: Request) -> ConvoyEr
 def _conflict(status: dict[str, Any], what: str) -> Conflict:
     owned = [one for one in _causes(status) if one.get("reason") == "FieldManagerConflict"]
     if not owned:
-        return Conflict(f"{what} changed since it was read ({_said(status)}): read again")
+        return Stale(f"{what} changed since it was read ({_said(status)}): read again")
     parts = [f"{str(one.get('field')).lstrip('.')} ({one.get('message')})" for one in owned]
     shown = "; ".join(parts)[:_SHOWN]
     return Conflict(f"{what}: {shown}: leave the field out, give it the same value, or apply with force")
