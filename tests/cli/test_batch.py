@@ -71,6 +71,7 @@ def test_a_run_is_done_once_and_says_where_its_report_is(url, home, state_dir):
     [
         (("--window", "soon"), "--window 'soon': expected a duration"),
         (("--every", "0s"), "expected more than nothing"),
+        (("--every", "1h", "--window", "2h"), "--window 2h: expected none beside --every 1h"),
         (("--deadline", "-1h"), "--deadline '-1h'"),
         (("--engine", "spark://x"), "expected local, or dask://HOST:PORT"),
         (("--window", "400d"), "from 1 s to 366 days"),

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from convoy.cli.options import DatabaseUrl, StateDir, enter
+from convoy.core.api.errors import InvalidSetting
 
 Identifier = Annotated[
     str,
@@ -46,8 +47,13 @@ def batch(
         typer.Option(metavar="LENGTH", help="Run for each window of that length, until stopped.", show_default=False),
     ] = None,
     window: Annotated[
-        str, typer.Option(metavar="LENGTH", help="Without --every: run once, for the last window of that length.")
-    ] = "1h",
+        str | None,
+        typer.Option(
+            metavar="LENGTH",
+            help="Without --every: run once, for the last window of that length [default: 1h].",
+            show_default=False,
+        ),
+    ] = None,
     deadline: Annotated[
         str | None,
         typer.Option(
@@ -82,10 +88,16 @@ def batch(
     enter(state_dir)
     from convoy.cli import batch_run
 
+    if every is not None and window is not None:
+        raise InvalidSetting(
+            f"--window {window}: expected none beside --every {every}, which says how long windows are"
+        )
     status = batch_run.run(
         database_url,
         mode=mode.value,
-        window=batch_run.length(every or window, "--every" if every else "--window"),
+        window=batch_run.length("1h" if window is None else window, "--window")
+        if every is None
+        else batch_run.length(every, "--every"),
         repeated=every is not None,
         deadline=None if deadline is None else batch_run.length(deadline, "--deadline").total_seconds(),
         where=engine,

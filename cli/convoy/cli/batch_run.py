@@ -187,6 +187,8 @@ def _tell(told: Told, *, as_json: bool) -> None:
             console.print(f"  {one}")
     if told.report is not None:
         console.print(f"report: {told.report}")
+    if told.unreported:
+        console.print(f"no report: {told.unreported}")
     sys.stdout.flush()
 
 

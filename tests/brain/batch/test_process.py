@@ -75,6 +75,7 @@ def test_a_folder_that_cant_be_written_costs_the_report_and_nothing_else(engine,
     (home / "reports").write_text("no folder")
     told = run_once(surroundings(engine, home), HOUR, None)
     assert (told.outcome.ending, told.report) == (Ending.DONE, None)
+    assert f"reports folder {home / 'reports'}: File exists" in told.unreported
 
 
 class Jumping:

@@ -28,11 +28,16 @@ _AFTER_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How a run went, and where its report is; None: none could be written."""
+    """How a run went, and where its report is; None: there is none.
+
+    Attributes:
+        unreported: why a report couldn't be written.
+    """
 
     window: Window
     outcome: Outcome
     report: Path | None
+    unreported: str = ""
 
 
 def run_once(around: Surroundings, length: timedelta, seconds: float | None) -> Told:
@@ -46,7 +51,11 @@ def run_once(around: Surroundings, length: timedelta, seconds: float | None) -> 
     window = last_window(datetime.fromtimestamp(around.clock.now(), UTC), length)
     limit = max(length.total_seconds(), LEAST_DEADLINE) if seconds is None else seconds
     outcome = run_window(around, window, limit)
-    return Told(window, outcome, _reported(around, window, outcome))
+    try:
+        return Told(window, outcome, _reported(around, window, outcome))
+    except ConvoyError as error:
+        log.warning("the report couldn't be written", reason=error.reason, why=str(error))
+        return Told(window, outcome, None, str(error))
 
 
 def run_every(around: Surroundings, length: timedelta, seconds: float | None, on_run: Callable[[Told], None]) -> None:
@@ -75,20 +84,19 @@ def report_file(folder: Path, run: Run) -> Path:
 
 
 def _reported(around: Surroundings, window: Window, outcome: Outcome) -> Path | None:
-    """Write the report of a run as its row has it; what can't be written is said, and changes nothing."""
+    """Write the report of a run as its row has it.
+
+    Raises:
+        ConvoyError: it can't be written.
+    """
     if outcome.ending is Ending.BUSY or outcome.run is None:
         return None
     folder = around.settings.reports_folder()
-    try:
-        run = last_run(around, window) or outcome.run
-        file = report_file(folder, run)
-        if outcome.ending is Ending.ALREADY and file.exists():
-            return file
+    run = last_run(around, window) or outcome.run
+    file = report_file(folder, run)
+    if outcome.ending is not Ending.ALREADY or not file.exists():
         _make(folder)
         write_atomically(file, page(run).encode())
-    except ConvoyError as error:
-        log.warning("the report couldn't be written", reason=error.reason, why=str(error))
-        return None
     return file
 
 
