@@ -97,7 +97,7 @@ def _features(found: dict[str, Any]) -> list[str]:
             rows.append((name, f"{one['rows']:,}", f"{one['jobs']:,}", window))
         else:
             rows.append((name, _DASH, _DASH, one.get("nothing") or one.get("error", "")))
-    return _table(("model", "rows", "of", "from and until, or why there are none"), rows)
+    return _table(("model", "rows", "of jobs or series", "from and until, or why there are none"), rows)
 
 
 def _models(fitted: dict[str, Any], promoted: dict[str, Any]) -> list[str]:

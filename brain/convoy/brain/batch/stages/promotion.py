@@ -1,13 +1,10 @@
-"""Stage ``promote``: how right models were about plans goes into their figures; each new candidate becomes the
-champion, or doesn't, by its back-test.
-"""
+"""Stage ``promote``: each new candidate becomes the champion, or doesn't, by its back-test."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
-from convoy.brain.batch import feedback
 from convoy.brain.batch.work import Document, Result, Work, told
 from convoy.brain.store.model_files import Version
 from convoy.core.api.errors import ConvoyError, Unavailable
@@ -20,7 +17,6 @@ def promote(work: Work) -> Result:
     Raises:
         Unavailable: the database can't be reached.
     """
-    feedback.refresh(work.around.engine, work.around.registry, work.around.settings, work.now)
     document: Document = {}
     for name, fitted in work.run.report["fit"].items():
         work.check()
