@@ -76,6 +76,7 @@ def test_a_job_trains_through_the_loss_of_a_worker_its_master_and_the_leading_op
         cluster.create(here.manifest(), field_manager="kubectl")
         here.await_more(timeout=90.0)
         assert here.phase() == "Running"
+        until(lambda: here.replicas() == 2, "the number that /scale shows")
 
         [worker, *_] = here.pods("worker")
         cluster.delete(Kind.POD, namespace, worker, grace_seconds=0)
@@ -136,8 +137,10 @@ class Watched:
         self._shared = shared
 
     def manifest(self) -> dict[str, Any]:
-        """Return a job of two workers that share a folder."""
+        """Return a job of two workers that share a folder; their number is Convoy's to write."""
         made = digits("digits", workers=2, worker__restartCount=100)
+        worker = made["spec"]["replicaSpecs"]["worker"]
+        worker |= {"minReplicas": worker["replicas"], "maxReplicas": worker.pop("replicas")}
         made["metadata"]["namespace"] = self._namespace
         container = made["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["containers"][0]
         container["env"].append({"name": names.ENV_JOB_DIR, "value": str(self._shared)})
@@ -149,6 +152,12 @@ class Watched:
 
     def phase(self) -> str | None:
         return self.job().status.phase
+
+    def replicas(self) -> int | None:
+        """Return the number of workers that stands in the job's spec."""
+        found = self._cluster.get(Kind.ELASTIC_JOB, self._namespace, "digits")
+        number: int | None = found["spec"]["replicaSpecs"]["worker"].get("replicas")
+        return number
 
     def pods(self, role: str) -> list[str]:
         """Return the pods of a role that aren't over, the oldest first."""
