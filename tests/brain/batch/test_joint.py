@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 
+from convoy.brain.batch.joint import Part, agreed
 from convoy.brain.batch.pipeline import Ending
 from convoy.brain.batch.summary import page
+from convoy.brain.plan import Decision, JobRecommendation, Option
+from convoy.brain.plan.cluster import Alternative, ClusterDecision, JobAnswer
+from convoy.brain.plan.cluster.valued import Currency
 from convoy.brain.store.engine import writing
 from convoy.brain.store.tables import Recommendation
 from support.batches import NOW, fill, proposed, run, small_model, surroundings
@@ -108,3 +113,53 @@ def test_with_a_file_that_cannot_be_right_nobody_is_planned_for_until_it_is(live
     again = run(surroundings(live, home, capacity_file=file))
     assert again.ending is Ending.DONE, again.message
     assert sum(one["workers"] for one in proposed(live).values()) == 7
+
+
+NAN = float("nan")
+
+
+def part(decision, workers, *, reason="Grows", batch=0, speed=1800.0, goodput=1500.0, currency="goodput"):
+    other = Alternative(0, "p4", 1, 0, 1.0, 950.0, 2.7, 1.2, 0.9, False, "NoFaster", "worth 1.2 against 2.1", 950.0)
+    message = f"{workers} workers for all"
+    answer = JobAnswer(
+        "uid", "ada", decision, reason, message, 1, "p4", workers, 0, goodput, 5.4, speed=speed, batch=batch
+    )
+    return Part(answer, (other,), Currency(currency, "" if currency == "goodput" else "NotReported"))
+
+
+def option(workers, verdict, batch=0):
+    return Option(
+        workers, 900.0 * workers, NAN, NAN, NAN, NAN, 0.1, NAN, NAN, "Observed", verdict=verdict, batch=batch
+    )
+
+
+def alone(workers, *options):
+    return JobRecommendation(Decision.CHANGE, "MoreSpeed", "faster", workers, options=options)
+
+
+def test_a_size_that_was_chosen_by_goodput_is_predicted_by_its_speed_with_the_goodput_beside_it():
+    found = agreed(alone(8, option(1, "present size"), option(8, "chosen")), part(ClusterDecision.CHANGE, 2), 1, 0)
+    assert (found.decision, found.target_workers, found.predicted, found.goodput) == (
+        Decision.CHANGE,
+        2,
+        1800.0,
+        1500.0,
+    )
+    assert "alone it would get 8 workers [MoreSpeed]" in found.message
+    verdicts = [one.verdict for one in found.options]
+    assert verdicts[0] == "present size; for all jobs together: worth 1.2 against 2.1 [NoFaster]"
+    assert verdicts[1] == "best for this job alone"
+    by_speed = agreed(alone(8), part(ClusterDecision.CHANGE, 2, currency="throughput"), 1, 0)
+    assert math.isnan(by_speed.goodput)
+
+
+def test_the_batch_that_was_chosen_for_all_is_the_answers():
+    found = agreed(alone(8), part(ClusterDecision.CHANGE, 1, batch=1024), 1, 0)
+    assert (found.decision, found.target_workers, found.target_batch) == (Decision.CHANGE, 1, 1024)
+
+
+def test_what_both_say_stands_with_what_it_is_worth_for_all():
+    found = agreed(alone(2, option(2, "chosen")), part(ClusterDecision.CHANGE, 2), 1, 0)
+    assert (found.reason, found.message) == ("MoreSpeed", "faster; for all jobs together: 2 workers for all")
+    kept = agreed(alone(2), part(ClusterDecision.KEEP, 1, reason="Pinned"), 1, 0)
+    assert (kept.decision, kept.reason, kept.target_workers) == (Decision.KEEP, "Pinned", 1)

@@ -133,7 +133,7 @@ def test_an_empty_store_has_an_empty_plan(stored, settings):
     assert optimize(settings).plan.reason == "NoJobs"
 
 
-def test_the_command_shows_and_writes_nothing(world, engine, brain, tmp_path):
+def test_the_command_shows_and_writes_nothing(world, engine, brain):
     def rows():
         with engine.connect() as connection:
             return connection.exec_driver_sql("SELECT COUNT(*) FROM recommendation").scalar_one()
@@ -157,10 +157,27 @@ def test_the_command_shows_and_writes_nothing(world, engine, brain, tmp_path):
     assert {one["job"] for one in told["jobs"]} == {"small", "large", "queued"}
     assert all(one["machines"] for one in told["jobs"])
     assert told["gap"] <= 1e-3
+    assert {one["valued_by"]["name"] for one in told["jobs"]} == {"throughput"}
+    assert all(one["instead"]["message"] for one in told["jobs"])
+    assert rows() == before
+
+
+def test_the_command_asks_what_would_be_on_other_machines(world, brain, tmp_path):
     file = tmp_path / "capacity.csv"
     file.write_text("node_type,nodes,accelerators_per_node\np4,0,4\n")
     assert "No change" in brain("optimize", "--capacity", file).out
     file.write_text("node_type\np4\n")
     refused = brain("optimize", "--capacity", file)
     assert refused.status == 2
-    assert rows() == before
+
+
+def test_what_is_planned_under_may_be_set_once_for_all_commands(world, brain, tmp_path, monkeypatch):
+    rules = tmp_path / "capacity.toml"
+    rules.write_text('[[quotas]]\nuser = "bob"\naccelerators = 5\n\n[[shares]]\nuser = "eve"\nshare = 2\n')
+    monkeypatch.setenv("CONVOY_CAPACITY_FILE", str(rules))
+    told = json.loads(brain("optimize", "--json").out)
+    assert {one["job"]: one["weight"] for one in told["jobs"]} == {"small": 1.0, "large": 1.0, "queued": 2.0}
+    assert [(one["user"], one["accelerators"]) for one in told["quotas"]] == [("bob", 5.0)]
+    rules.write_text("quota = 3\n")
+    assert brain("optimize").status == 2
+    assert brain("batch").status == 2
