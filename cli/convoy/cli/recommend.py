@@ -135,8 +135,9 @@ def _foremost(weighed: tuple[Option, ...]) -> list[Option]:
     named = [one for one in weighed if one.verdict.startswith("chosen") or one.verdict == "present size"]
     others = [one for one in weighed if one not in named]
     others.sort(key=lambda one: -one.gain if math.isfinite(one.gain) else -one.predicted)
-    best, rest = others[: SHOWN // 2], weighed[:: math.ceil(2 * len(weighed) / SHOWN)]
-    kept = {id(one) for one in (*named, *best, *rest)}
+    kept = {id(one) for one in (*named, *others[: SHOWN // 2])}
+    rest, room = [one for one in weighed if id(one) not in kept], max(0, SHOWN - len(kept))
+    kept |= {id(rest[len(rest) * place // room]) for place in range(room)}
     return [one for one in weighed if id(one) in kept]
 
 
