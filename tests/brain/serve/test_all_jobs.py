@@ -229,3 +229,14 @@ def test_what_is_rejected_is_told_with_its_numbers(stored, machines, plan):
         assert math.isfinite(one.instead.value)
         for size in found.plan.weighed(one.name):
             assert size.message
+
+
+def test_a_job_whose_last_question_cannot_be_read_keeps_what_it_has_and_holds_it(stored, machines, plan):
+    number = put(stored, "odd", 3, machines[0])
+    stored.recommendation(number, "later", made_at=NOW, request={"current": {"workers": "many"}})
+    put(stored, "one", 1, machines[1])
+    found = plan()
+    odd = found.answers["odd"]
+    assert (odd.decision, odd.reason, odd.workers) == ("KEEP", "SpeedUnknown", 3)
+    assert found.answers["one"].workers == 5
+    assert str(found.currencies["odd"]) == "nothing (ModelFailed)"

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 from convoy.brain.features import cluster as known
 from convoy.brain.features import frames
 from convoy.brain.models.efficiency import EfficiencyModel, GoodputModel
-from convoy.brain.plan import JobRequest, Stage
+from convoy.brain.plan import JobRequest, Limits, Stage
 from convoy.brain.plan.cluster import Capacity, ClusterJob, Pool
 from convoy.brain.plan.cluster.offers import Offer, offered, unweighed
 from convoy.brain.plan.cluster.valued import Currency
@@ -50,11 +50,34 @@ class Reader:
     efficiency: EfficiencyModel | None
 
     def job(self, row: Job, priority: int, weight: float) -> tuple[ClusterJob, Currency]:
-        """Return a job with what it may be, and what that is compared by.
+        """Return a job with what it may be, and what that is compared by; one that can't be read keeps what it has.
 
         Raises:
             Unavailable: the database can't be reached now.
         """
+        try:
+            return self._read(row, priority, weight)
+        except Unavailable:
+            raise
+        except Exception as error:
+            log.error("a job couldn't be read", job=row.uid, exc_info=error)
+        mine = self.pods.get(row.id, {})
+        worker, server = mine.get("worker", known.Pods()), mine.get("ps", known.Pods())
+        limits = Limits(
+            worker_cpu=worker.cpu,
+            worker_memory=int(worker.memory),
+            worker_accelerators=worker.accelerators,
+            ps_cpu=server.cpu,
+            ps_memory=int(server.memory),
+        )
+        held = JobRequest(row.uid, worker.count, limits, strategy=row.strategy, current_ps=server.count)
+        offer = unweighed(held, self._pool_of(worker))
+        found = ClusterJob(
+            row.uid, offer.sizes, row.user, row.namespace, current=offer.current, nodes=self._nodes(mine)
+        )
+        return found, offer.currency
+
+    def _read(self, row: Job, priority: int, weight: float) -> tuple[ClusterJob, Currency]:
         mine = self.pods.get(row.id, {})
         asked, observed = self._request(row, mine)
         at = self._pool_of(mine.get("worker"))
