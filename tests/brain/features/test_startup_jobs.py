@@ -81,6 +81,7 @@ def test_numbers_that_masters_told_have_columns_of_their_own(engine, stored):
         jobs.set_features(connection, first, [{"name": "layers", "value": 12.0}])
         jobs.set_features(connection, second, [{"name": "layers", "value": 2.0}, {"name": "workers", "value": 7.0}])
         jobs.set_features(connection, other, [{"name": "heads", "value": 8.0}])
+        jobs.set_priorities(connection, {first: 1000})  # says when a job runs, and nothing of what it needs
     frame = frames.startup_jobs(engine)
     assert list(frame.columns[-3:]) == ["completed_at", "feature_layers", "feature_workers"]
     assert frame["feature_layers"].tolist() == [12.0, 2.0]
