@@ -89,6 +89,7 @@ def test_more_nodes_fewer_nodes_and_quotas_are_asked_for(brain: BrainCommand, tm
         ("cluster", "node_type,nodes,accelerators_per_node\naws,0,4\n", "no capacity"),
         ("cluster", "node_type,nodes,accelerators_per_node\nquad,4,4\n", "has no row on quad"),
         ("cluster", "node_type,nodes,accelerators_per_node\naws,4,8\n", "at most 4 accelerators a node"),
+        ("cluster", "node_type,nodes,accelerators_per_node\naws,2,4\naws,1,2\n", "node type aws stands twice"),
         ("throughput", "model,gpu\nresnet,aws\n", "no column num_nodes"),
         ("efficiency", "application\nresnet\n", "no column global_batch"),
     ],

@@ -28,8 +28,8 @@ _MOST = {
     "grad_sqr": np.inf, "grad_var": np.inf,
 }  # fmt: skip
 _MOST_OF_OTHERS = 1e12
-"""What is larger is a slip, in whose simulated time or nodes a run would never end. Gradients have no scale: the first
-of a run have been measured at 1e14."""
+"""What is larger is a slip, in whose simulated time or nodes a run would never end. Gradients have no scale: the
+first of a run have been measured at 1e14."""
 
 
 def read_jobs(path: Path) -> list[Submission]:
@@ -67,6 +67,12 @@ def read_cluster(path: Path) -> Cluster:
     frame = _table(path, NODES, ("node_type",))
     _numbers(path, frame, {"nodes": 0.0, "accelerators_per_node": 1.0})
     _whole(path, frame, ("nodes", "accelerators_per_node"))
+    twice = frame["node_type"][frame["node_type"].duplicated()]
+    if len(twice):
+        raise InvalidInput(
+            f"{path}: node type {twice.iloc[0]} stands twice: give each type one row; nodes of other sizes are "
+            "another type, with rows of its own in the table of speeds"
+        )
     rows = zip(*(frame[column] for column in NODES), strict=True)
     cluster = Cluster.of((str(kind), int(nodes), int(each)) for kind, nodes, each in rows)
     if not cluster.nodes:
