@@ -8,7 +8,7 @@ Columns, one row a job and one for their mean: ``noise``, standard deviation (%)
 others``, regret of choosing by predictions of each row from all other rows, and ``error``, their median absolute
 percentage error; ``luck``, by how much the best measured row of a choice is above that fit, on average (%);
 ``formula``, standard deviation (%) of speed around the physics' best fit to all rows of the job, and of that
-``repeats``: of one configuration, measured again (sia_allreduce).
+``repeats``: of one configuration, measured again (sia_allreduce); ``cores``, ``error`` of a worker's cores in use.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def floors(rows: pd.DataFrame) -> dict[str, float]:
     fit, others = smooth(rows)
     sets = choices(rows)
     best = [one[np.argmax(truth[one])] for one in sets]
-    return {
+    found = {
         "rows": len(rows),
         "noise": 100 * float(np.std(np.log(truth) - fit)),
         "knows all": regret(truth, fit, sets),
@@ -87,6 +87,11 @@ def floors(rows: pd.DataFrame) -> dict[str, float]:
         "luck": float(100 * np.mean(np.log(truth[best]) - fit[best])),
         "formula": 100 * formula_error(rows),
     }
+    if "worker_cpu_used" in rows:
+        cores = rows["worker_cpu_used"].to_numpy(dtype=np.float64)
+        told = smooth(rows.assign(throughput=cores))[1]
+        found["cores"] = float(100 * np.median(np.abs(np.exp(told) / cores - 1)))
+    return found
 
 
 def repeats(folder: Path) -> pd.Series[float]:

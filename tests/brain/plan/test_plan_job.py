@@ -14,7 +14,7 @@ from convoy.brain.plan import Decision, JobRequest, Limits, Prices, Stage, plan_
 from support.simulated_jobs import simulated_history
 
 EMPTY = ThroughputModel().fit(pd.DataFrame())
-LEARNED = ThroughputModel().fit(simulated_history(20, seed=31, per_node=1, alike=0.3))
+LEARNED = ThroughputModel().fit(simulated_history(8, seed=31, per_node=1, alike=0.3))
 
 
 def seen(speeds: dict[int, float], batch: float = 32.0) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from convoy.brain.models import ThroughputModel
+from support.simulated_jobs import simulated_history
 
 GRID = [(ps, workers) for ps in (1, 2, 4, 6, 8) for workers in (1, 2, 4, 6, 8)]
 
@@ -97,6 +98,18 @@ def test_a_kind_without_history_is_answered_from_the_likest_or_called_unknown(mo
         assert answer["mean"].iloc[0] == pytest.approx(50.0, rel=0.1)
     ring = model.predict(pd.DataFrame(), query.assign(strategy="allreduce"))
     assert set(ring["reason"]) == {"NothingKnown"}
+
+
+def test_jobs_of_other_kinds_beside_them_change_no_answer(jobs: pd.DataFrame) -> None:
+    """Which history is relevant needn't be told where a job's own rows say what kind it is."""
+    some, other = jobs[jobs["job"].isin(["job-0", "job-1"])], jobs[jobs["job"] == "job-2"]
+    foreign = [other.assign(mode="async"), simulated_history(1, seed=3, prefix="ring")]
+    own = jobs[jobs["job"] == "job-9"]
+    alone, beside = (
+        ThroughputModel().fit(history).predict(own.iloc[[0, 12]], questions(own))
+        for history in (some, pd.concat([*foreign, some], ignore_index=True))
+    )
+    pd.testing.assert_frame_equal(alone, beside, check_exact=True)
 
 
 def test_a_job_that_changes_its_strategy_is_still_answered(jobs: pd.DataFrame, model: ThroughputModel) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,11 @@ from scipy.stats import binom
 
 from convoy.brain.models import ThroughputModel
 from support.simulated_jobs import simulated_history
+
+
+@cache
+def learned() -> ThroughputModel:
+    return ThroughputModel().fit(simulated_history(25, seed=11))
 
 
 def one_question_a_job(model: ThroughputModel, jobs: pd.DataFrame, k: int) -> pd.DataFrame:
@@ -24,8 +30,7 @@ def one_question_a_job(model: ThroughputModel, jobs: pd.DataFrame, k: int) -> pd
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_intervals_of_simulated_jobs_hold_as_often_as_they_say(k: int) -> None:
-    model = ThroughputModel().fit(simulated_history(25, seed=11))
-    answers = one_question_a_job(model, simulated_history(150, seed=12, prefix="new"), k)
+    answers = one_question_a_job(learned(), simulated_history(150, seed=12, prefix="new"), k)
     held = int(((answers["lower"] <= answers["truth"]) & (answers["truth"] <= answers["upper"])).sum())
     low, high = binom.interval(0.995, len(answers), 0.9)
     assert low <= held, f"{held} of {len(answers)} intervals held at k={k}: fewer than {low:g}"
@@ -34,7 +39,7 @@ def test_intervals_of_simulated_jobs_hold_as_often_as_they_say(k: int) -> None:
 
 def test_history_makes_intervals_narrower_and_predictions_no_worse() -> None:
     jobs = simulated_history(60, seed=13, prefix="new")
-    with_history = one_question_a_job(ThroughputModel().fit(simulated_history(25, seed=11)), jobs, 1)
+    with_history = one_question_a_job(learned(), jobs, 1)
     without = one_question_a_job(ThroughputModel().fit(pd.DataFrame()), jobs, 1)
     width = [float((a["upper"] / a["lower"]).median()) for a in (with_history, without)]
     error = [float((np.log(a["mean"] / a["truth"])).abs().median()) for a in (with_history, without)]

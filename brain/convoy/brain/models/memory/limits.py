@@ -21,7 +21,7 @@ MOST_EXAMPLES = 60
 """Of one container."""
 TAIL_SCALE, RATIO_SCALE = 2.0, 0.25
 """Of the prior: in units of the tail's own scale; as a logarithm of (next / largest so far)."""
-GUARD = 0.01
+GUARD = 0.005
 """A window counts as exceeded from this far below the limit (a logarithm): where many containers' use is all but
 constant, a limit within the rounding of what they use would be exceeded by all of them or by none."""
 MOST_GROWTH = float(np.log(64.0))
