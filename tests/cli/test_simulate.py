@@ -51,6 +51,14 @@ def test_gradients_may_be_of_any_norm(brain: BrainCommand, tmp_path: Path) -> No
     assert (tmp_path / "out.csv").read_bytes() == small
 
 
+def test_nodes_of_one_type_and_two_sizes_are_planned_or_refused(brain: BrainCommand, tmp_path: Path) -> None:
+    command = options(write(tmp_path, jobs(3), nodes="aws,1,4\naws,2,2"))
+    assert brain(*command, "--policy", "requested", "--policy", "pollux").status == 0
+    said = brain(*command, "--policy", "convoy")
+    assert said.status != 0
+    assert "nodes of type aws have 2 and 4 accelerators" in said.err
+
+
 def test_policies_beside_each_other_write_a_file_each(brain: BrainCommand, tmp_path: Path) -> None:
     paths = write(tmp_path, jobs(4), nodes="aws,2,4")
     paths["cluster"].write_text("node_type,nodes,accelerators_per_node,accelerator_hour_price\naws,2,4,1.5\n")
@@ -89,7 +97,7 @@ def test_more_nodes_fewer_nodes_and_quotas_are_asked_for(brain: BrainCommand, tm
         ("cluster", "node_type,nodes,accelerators_per_node\naws,0,4\n", "no capacity"),
         ("cluster", "node_type,nodes,accelerators_per_node\nquad,4,4\n", "has no row on quad"),
         ("cluster", "node_type,nodes,accelerators_per_node\naws,4,8\n", "at most 4 accelerators a node"),
-        ("cluster", "node_type,nodes,accelerators_per_node\naws,2,4\naws,1,2\n", "node type aws stands twice"),
+        ("cluster", "node_type,nodes,accelerators_per_node\naws,2,4\naws,1,4\n", "of one size stand twice"),
         ("throughput", "model,gpu\nresnet,aws\n", "no column num_nodes"),
         ("efficiency", "application\nresnet\n", "no column global_batch"),
     ],

@@ -67,12 +67,9 @@ def read_cluster(path: Path) -> Cluster:
     frame = _table(path, NODES, ("node_type",))
     _numbers(path, frame, {"nodes": 0.0, "accelerators_per_node": 1.0})
     _whole(path, frame, ("nodes", "accelerators_per_node"))
-    twice = frame["node_type"][frame["node_type"].duplicated()]
+    twice = frame["node_type"][frame.duplicated(["node_type", "accelerators_per_node"])]
     if len(twice):
-        raise InvalidInput(
-            f"{path}: node type {twice.iloc[0]} stands twice: give each type one row; nodes of other sizes are "
-            "another type, with rows of its own in the table of speeds"
-        )
+        raise InvalidInput(f"{path}: nodes of type {twice.iloc[0]} of one size stand twice: give them one row")
     rows = zip(*(frame[column] for column in NODES), strict=True)
     cluster = Cluster.of((str(kind), int(nodes), int(each)) for kind, nodes, each in rows)
     if not cluster.nodes:

@@ -23,6 +23,7 @@ from convoy.brain.simulate.policies.convoy.known import Known
 from convoy.brain.simulate.policies.convoy.learned import Learned
 from convoy.brain.simulate.policies.convoy.others import Others
 from convoy.brain.simulate.policy import JobView, Surroundings
+from convoy.core.api.errors import InvalidInput
 
 Array = NDArray[np.float64]
 
@@ -50,7 +51,18 @@ class Goodputs(Protocol):
 class Convoy:
     """The cluster's planner, with the goodputs that it is given."""
 
-    def __init__(self, goodputs: Goodputs, restart_seconds: float) -> None:
+    def __init__(self, goodputs: Goodputs, cluster: Cluster, restart_seconds: float) -> None:
+        """Take what is known of goodputs, the cluster, and what a restart costs.
+
+        Raises:
+            InvalidInput: nodes of one type have different numbers of accelerators.
+        """
+        for kind, nodes in cluster.by_kind.items():
+            if len(each := {node.accelerators for node in nodes}) > 1:
+                raise InvalidInput(
+                    f"nodes of type {kind} have {' and '.join(map(str, sorted(each)))} accelerators: convoy's plan "
+                    "takes nodes of one type for equal; leave the fewer ones out, or choose another policy"
+                )
         self._goodputs = goodputs
         self._restart = restart_seconds
         self._warm: Sequence[MarginalPrice] = ()
@@ -163,9 +175,9 @@ def _placement(sizes: Sizes, chosen: int, nodes: Sequence[int], cluster: Cluster
 def build(surroundings: Surroundings, others: Others | None = None) -> Convoy:
     """Return the policy with the models, fitted to the history; ``others``: what was learned from it already."""
     learned = Others(surroundings.history) if others is None else others
-    return Convoy(Learned(learned), surroundings.restart_seconds)
+    return Convoy(Learned(learned), surroundings.cluster, surroundings.restart_seconds)
 
 
 def build_oracle(surroundings: Surroundings) -> Convoy:
     """Return the policy with the truth."""
-    return Convoy(Known(surroundings.truth), surroundings.restart_seconds)
+    return Convoy(Known(surroundings.truth), surroundings.cluster, surroundings.restart_seconds)
