@@ -98,13 +98,14 @@ def repeats(folder: Path) -> pd.Series[float]:
     """Return of each job of sia_allreduce the standard deviation (%) of speed within one configuration."""
     raw = pd.read_csv(folder / "sia_allreduce" / "sia_throughput.csv")
     raw = raw[~raw["gpu"].isin(UNSCORED_GPUS)]
-    speed = np.log(raw["num_replicas"] * raw["local_bsz"] / raw["step_time"])
+    speed = pd.Series(np.log(raw["num_replicas"] * raw["local_bsz"] / raw["step_time"]), raw.index)
     configuration = [raw[name] for name in ("model", "gpu", "num_nodes", "num_replicas", "local_bsz")]
     grouped = speed.groupby(configuration)
     away, free = (speed - grouped.transform("mean")) ** 2, 1 - 1 / grouped.transform("size")
     job = raw["model"] + "-" + raw["gpu"]
     freedom = free.groupby(job).sum()
-    return 100 * np.sqrt(away.groupby(job).sum() / freedom.where(freedom > 0))
+    variance = away.groupby(job).sum() / freedom.where(freedom > 0)
+    return pd.Series(100 * np.sqrt(variance), variance.index)
 
 
 def main() -> None:

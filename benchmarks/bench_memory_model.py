@@ -53,10 +53,9 @@ def judged(slots: list[Slots], half: int, seed: int, refit_every: int | None) ->
     found = []
     for start in starts:
         end = start + (refit_every or ALL)
-        rows = np.flatnonzero((horizon >= start) & (horizon < end))
         before = [Slots(one.used[: start * SLOTS], one.killed[: start * SLOTS]) for one in others]
         head = Heads.learned(others if refit_every is None else before, seed).grown
-        now = asked.take(rows)
+        now = asked.take((horizon >= start) & (horizon < end))
         for rate in RATES:
             found.append(
                 pd.DataFrame(
