@@ -37,17 +37,21 @@ class Working:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # most commands need none
 
         columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-        self._line = Progress(*columns, console=screen(sys.stderr), transient=True, redirect_stdout=False)
+        console = screen(sys.stderr)
+        self._seen = console.is_terminal  # stopped elsewhere, it would print an empty line
+        self._line = Progress(*columns, console=console, transient=True, redirect_stdout=False)
         self._task = self._line.add_task(text, total=None)
 
     def __enter__(self) -> Working:
-        self._line.start()
+        if self._seen:
+            self._line.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._line.stop()
+        if self._seen:
+            self._line.stop()
 
     def __call__(self, text: str) -> None:
         """Show something else."""
