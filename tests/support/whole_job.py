@@ -57,7 +57,7 @@ def _template() -> Manifest:
                     "imagePullPolicy": "Always",
                     "command": ["dlrover-run", "--nnodes=1:4", "train.py"],
                     "args": ["--epochs", "3"],
-                    "workingDir": "/work",
+                    "workingDir": "/srv/train",
                     "env": [{"name": "OMP_NUM_THREADS", "value": "1"}],
                     "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi"}},
                     "volumeMounts": [{"name": "data", "mountPath": "/data"}],

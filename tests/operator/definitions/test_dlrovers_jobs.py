@@ -15,7 +15,6 @@ from support.asked_server import AskedServer
 pytestmark = pytest.mark.servers
 
 HERE = Path(__file__).parent
-SHARED = Path(__file__).parents[3].parent / "shared" / "reference"
 
 
 def documents(*files: Path) -> list[Any]:
@@ -41,9 +40,7 @@ def test_what_turns_elasticity_off_keeps_the_size(asking: AskedServer) -> None:
     assert taken(asking, job).spec.mode is OptimizeMode.MANUAL
 
 
-def test_the_job_of_the_users_trial_is_taken_unchanged(asking: AskedServer) -> None:
-    file = SHARED / "seed-job.yaml"
-    if not file.is_file():
-        pytest.skip(f"no {file}: the job of the users' trial isn't on this machine")
-    worker = taken(asking, yaml.safe_load(file.read_text())).spec.replica_specs["worker"]
+def test_a_share_of_an_accelerator_stays_as_it_was_written(asking: AskedServer) -> None:
+    (job,) = (one.values[0] for one in documents(HERE / "dlrovers_jobs.yaml") if one.id == "in-a-shell")
+    worker = taken(asking, job).spec.replica_specs["worker"]
     assert (worker.replicas, worker.template.spec.restart_policy) == (5, "Always")
