@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
 
 from convoy.core.api.errors import CorruptState, StaleEpoch
 from convoy.core.api.job import ElasticJob
@@ -17,7 +18,7 @@ from convoy.master.durable import KEYS, STATE
 from convoy.master.durable_in_cluster import ConfigMapStore
 from support import manifests
 from support.api_server import admin, cluster, identities, kubeconfig, namespace
-from support.gate import gated
+from support.line import Line, line_to
 from support.waiting import until
 
 __all__ = ["admin", "cluster", "identities", "kubeconfig", "namespace"]
@@ -77,17 +78,22 @@ def test_state_that_is_no_state_is_refused_with_its_place(cluster: KubernetesClu
 def test_an_outage_holds_no_decision_up_and_loses_nothing(
     kubeconfig: Path, tmp_path: Path, cluster: KubernetesCluster, job: ObjectMeta
 ) -> None:
-    with gated(kubeconfig, tmp_path) as (gate, through), closing(open_cluster(through)) as ours:
-        store = ConfigMapStore(ours, job)
-        store.acquire(1, 1.0)
-        store.save(STATE, {"step": 1})
-        gate.close()
-        began = time.monotonic()
-        for step in range(2, 50):
-            store.save(STATE, {"step": step})
-        assert time.monotonic() - began < 10.0  # the first waits a moment, the others don't
-        look = ConfigMapStore(cluster, job)
-        assert look.load(STATE) == {"step": 1}
-        gate.open()
-        until(lambda: look.load(STATE) == {"step": 49}, "what was saved amid the outage", timeout=30.0)
-        store.release()
+    address = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    with line_to(int(address.rpartition(":")[2])) as line:
+        over_it = line.kubeconfig(kubeconfig, tmp_path / "over-the-line")
+        with closing(open_cluster(over_it)) as ours:
+            an_outage(line, ConfigMapStore(ours, job), ConfigMapStore(cluster, job))
+
+
+def an_outage(line: Line, store: ConfigMapStore, look: ConfigMapStore) -> None:
+    store.acquire(1, 1.0)
+    store.save(STATE, {"step": 1})
+    line.cut()
+    began = time.monotonic()
+    for step in range(2, 50):
+        store.save(STATE, {"step": step})
+    assert time.monotonic() - began < 10.0  # the first waits a moment, the others don't
+    assert look.load(STATE) == {"step": 1}
+    line.mend()
+    until(lambda: look.load(STATE) == {"step": 49}, "what was saved amid the outage", timeout=30.0)
+    store.release()

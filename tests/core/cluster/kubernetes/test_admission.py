@@ -21,6 +21,7 @@ from servers.api_server import ApiServer
 from servers.objects import connected
 from support.disposable import disposable_api_server
 from support.raw_objects import raw_objects
+from support.small_objects import pod, secret
 from support.waiting import until
 
 pytestmark = pytest.mark.servers
@@ -44,18 +45,6 @@ def cluster(server: ApiServer) -> Iterator[KubernetesCluster]:
         yield opened
     with raw_objects(server.kubeconfig) as hands:
         hands.clear()
-
-
-def secret(name: str, **data: str) -> Manifest:
-    metadata = {"name": name, "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
-
-
-def pod(name: str = "one", namespace: str = "default", **spec: Any) -> Manifest:
-    container: Manifest = {"name": "main", "image": "none"}
-    container |= {key: spec.pop(key) for key in ("resources", "env") if key in spec}
-    metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from convoy.core.cluster.kubernetes.connection import Limits
 from convoy.core.cluster.kubernetes.election import Election, identity
 from convoy.core.cluster.port import Kind
 from servers.api_server import ApiServer
-from support.deaf_line import line_to
 from support.disposable import disposable_api_server
+from support.line import line_to
 from support.waiting import until
 
 LEASE, RENEW, RETRY = 3.0, 2.0, 0.3

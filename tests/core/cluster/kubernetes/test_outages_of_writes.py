@@ -17,8 +17,8 @@ from convoy.core.cluster.kubernetes import KubernetesCluster
 from convoy.core.cluster.kubernetes.connection import Limits
 from convoy.core.cluster.port import Change, Kind
 from servers.api_server import ApiServer
-from support.deaf_line import line_to
 from support.disposable import disposable_api_server
+from support.line import line_to
 from support.mounted_account import MountedAccount
 from support.waiting import until
 from support.wire_peer import kubeconfig
